@@ -2,10 +2,11 @@
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use lru::LruCache;
+use tokio::time::Instant;
 
 use crate::roster::{Presence, Refusal};
 use crate::session::SessionName;
@@ -48,7 +49,8 @@ impl Pin for PlainPin {
     }
 }
 
-/// Before a session that refused a worker is asked again: somebody may have unpinned it.
+/// Before a session is asked again: somebody may have unpinned it, and then one kind of worker must pin it again, or two would go
+/// on side by side.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 
 /// Whether a session takes a worker, and when it was asked.
@@ -103,7 +105,7 @@ impl Pinned {
     pub async fn allows(&self, store: &dyn Sessions, session: &SessionName, pin: &dyn Pin) -> Result<bool, StoreError> {
         let key = (session.clone(), pin.key());
         if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key)
-            && (known.allowed || known.asked.elapsed() < ASK_AGAIN)
+            && known.asked.elapsed() < ASK_AGAIN
         {
             return Ok(known.allowed);
         }
@@ -111,10 +113,11 @@ impl Pinned {
         let allowed = pinned == pin.value();
         let known = Known { allowed, asked: Instant::now() };
         let before = self.known.lock().unwrap_or_else(PoisonError::into_inner).put(key, known);
-        if allowed && before.is_some() {
+        let was_allowed = before.map(|known| known.allowed);
+        if allowed && was_allowed == Some(false) {
             self.presence.serves(session, &pin.key());
         }
-        if !allowed && before.is_none() {
+        if !allowed && was_allowed != Some(false) {
             self.presence.refuses(Refusal {
                 session: session.clone(),
                 pin: pin.key(),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::{Broker, Delivery};
+use bluefin_common::delivery::pin::{Pinned, PlainPin};
 use bluefin_common::delivery::{
     AtWork, Begun, GivenUp, Halt, Intake, Leave, Leaving, MAX_BEGUN, Patience, Turn, begin_again, spare,
 };
@@ -20,7 +21,7 @@ use bluefin_common::method::Method;
 use bluefin_common::problem::{KernelProblem, Problem};
 use bluefin_common::session::Stage;
 use bluefin_common::shelf;
-use bluefin_common::store::{Records as _, StoreError};
+use bluefin_common::store::{Records as _, Sessions as _, StoreError};
 use bluefin_common::target::Target;
 use bluefin_common::waiting::{On, Waiting};
 use tokio::task::JoinSet;
@@ -36,6 +37,23 @@ fn patience(limit: Duration) -> Patience {
 fn away(refuses: bool) -> StoreError {
     let (store, reason) = ("redis".to_string(), "NOAUTH".to_string());
     if refuses { StoreError::Refused { store, reason } } else { StoreError::Unavailable { store, reason } }
+}
+
+/// Two versions of a compiler at work, and a session that is unpinned amid it.
+#[tokio::test(start_paused = true)]
+async fn one_kind_of_worker_pins_again_what_was_unpinned() {
+    let store = SqliteStore::in_memory().unwrap();
+    let session = "s".parse().unwrap();
+    let pin = |value: &str| PlainPin { key: "toolchain.cc".to_string(), value: value.to_string() };
+    let (one, other) = (pin("12.8.1"), pin("12.8.2"));
+    let (ones, others) = (Pinned::default(), Pinned::default());
+    assert!(ones.allows(&store, &session, &one).await.unwrap());
+    assert!(!others.allows(&store, &session, &other).await.unwrap());
+    store.unpin(&session, &["toolchain.cc".to_string()]).await.unwrap();
+    tokio::time::advance(Duration::from_secs(11)).await;
+    assert!(others.allows(&store, &session, &other).await.unwrap());
+    assert!(!ones.allows(&store, &session, &one).await.unwrap(), "both would be at work");
+    assert_eq!(store.pins(&session).await.unwrap()["toolchain.cc"], "12.8.2");
 }
 
 #[tokio::test(start_paused = true)]
