@@ -345,9 +345,39 @@ fn the_kernels_of_a_family_are_built_on_one_host() {
     tune("third", "ck_gemm_a8w8", &[]);
     assert_eq!(builds(), ["gemm_a8w8_blockscale_tune.py", "gemm_a8w8_tune.py", "gemm_a8w8_tune.py"]);
     drop(fourth);
-    let _fifth = host("five");
+    let fifth = host("five");
     tune("fourth", "ck_gemm_a8w8", &[]);
     assert_eq!(builds().len(), 3);
+    drop(fifth);
+
+    // So is what somebody has changed: a module's bytes, the record of another family in the place of one, a record that is none.
+    let records = |field: &str| redis_cli(&["HGET", "bluefin:shelf:modules", field]);
+    let fields = redis_cli(&["HKEYS", "bluefin:shelf:modules"]);
+    let [one, other] = fields.lines().collect::<Vec<_>>().try_into().unwrap();
+    let (of_one, of_other) = (records(one).trim().to_string(), records(other).trim().to_string());
+    let poison: [&dyn Fn(); 3] = [
+        &|| {
+            for key in redis_cli(&["KEYS", "bluefin:cas:*"]).lines() {
+                redis_cli(&["SETRANGE", key, "3", "evil"]);
+            }
+        },
+        &|| {
+            redis_cli(&["HSET", "bluefin:shelf:modules", one, &of_other, other, &of_one]);
+        },
+        &|| {
+            redis_cli(&["HSET", "bluefin:shelf:modules", one, r#"{"state":"built","files":[{"#, other, ""]);
+        },
+    ];
+    for (turn, poisoned) in poison.iter().enumerate() {
+        poisoned();
+        let (name, session) = (format!("poisoned-{turn}"), format!("poisoned{turn}"));
+        let worker = host(&name);
+        tune(&session, "ck_gemm_a8w8", &[]);
+        assert_eq!(builds().len(), 4 + turn, "{}", fleet.logged());
+        assert_eq!(std::fs::read(folder.join(name).join(module)).unwrap(), b"kernels of gemm_a8w8_tune.py\n");
+        drop(worker);
+    }
+    let _last = host("last");
 
     // Over a fleet, too, each operator is measured before and after, in the job of its shape.
     let report = tune("compared", "ck_gemm_a8w8", &["--compare"]);

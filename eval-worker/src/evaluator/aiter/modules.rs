@@ -48,7 +48,11 @@ enum Record {
         seen_ms: u64,
     },
     /// They are in the cache, for as long as that keeps them.
-    Built { files: Vec<Module> },
+    Built {
+        /// The record's key: under another one it is no record.
+        key: String,
+        files: Vec<Module>,
+    },
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -58,9 +62,11 @@ struct Module {
 }
 
 impl Record {
-    /// `None`: of another release.
-    fn read(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).ok()
+    /// `None`: of another release, of another key, or damaged.
+    fn read(key: &str, bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes)
+            .ok()
+            .filter(|record| !matches!(record, Self::Built { key: own, .. } if own != key))
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -108,8 +114,8 @@ impl Modules {
             let own = Record::Building { by, seen_ms: now_ms() }.bytes();
             let claim = || assignment.store.claim_record(MODULES, &key, &own);
             let building = Building { modules: self, family, key: key.clone(), by, before: self.listed() };
-            match Record::read(&assignment.patience.with("read what aiter has built", claim).await?) {
-                Some(Record::Built { files }) => {
+            match Record::read(&key, &assignment.patience.with("read what aiter has built", claim).await?) {
+                Some(Record::Built { files, .. }) => {
                     if self.fetch(assignment, &files).await? {
                         self.lock().insert(family.name);
                     } else {
@@ -247,7 +253,7 @@ impl Building<'_> {
             tracing::info!(module = file, bytes = bytes.len(), "built, and shared with other hosts");
             files.push(Module { file, artifact });
         }
-        self.put(assignment, &Record::Built { files }).await?;
+        self.put(assignment, &Record::Built { key: self.key.clone(), files }).await?;
         self.modules.lock().insert(self.family.name);
         Ok(())
     }
@@ -276,10 +282,12 @@ mod tests {
     #[test]
     fn what_is_said_of_modules_is_read_back() {
         let files = vec![Module { file: "module_gemm_a8w8.so".to_string(), artifact: ArtifactRef::of(b"code") }];
-        for record in [Record::Building { by: u64::MAX, seen_ms: 7 }, Record::Built { files }] {
-            assert_eq!(Record::read(&record.bytes()), Some(record));
+        let built = Record::Built { key: "k".to_string(), files };
+        assert_eq!(Record::read("l", &built.bytes()), None);
+        for record in [Record::Building { by: u64::MAX, seen_ms: 7 }, built] {
+            assert_eq!(Record::read("k", &record.bytes()), Some(record));
         }
-        assert_eq!(Record::read(br#"{"state": "moved"}"#), None);
+        assert_eq!(Record::read("k", br#"{"state": "moved"}"#), None);
     }
 
     #[test]
