@@ -14,7 +14,7 @@ use bluefin_campaign::known::known;
 use bluefin_campaign::machine::evaluators::{FinArgs, ToolArgs};
 use bluefin_campaign::machine::itself;
 use bluefin_campaign::machine::local::OPEN_FILES;
-use bluefin_campaign::ports::FleetArgs;
+use bluefin_campaign::ports::{self, FleetArgs};
 use bluefin_common::delivery::Leave;
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::target::Target;
@@ -322,7 +322,8 @@ impl EvalWorkerArgs {
             }
             config
         };
-        let configs = evaluators.into_iter().map(config).collect();
+        let configs: Vec<_> = evaluators.into_iter().map(config).collect();
+        let broker = if configs.len() > 1 { ports::for_devices(broker) } else { broker };
         let result = eval_worker::run_all(configs, broker.clone(), store, metrics, shutdown).await;
         broker.close().await;
         admin.stop().await;

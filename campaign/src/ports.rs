@@ -7,9 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use bluefin_adapters::amqp::{AmqpBroker, MessageKeys};
 use bluefin_adapters::patient::{PatientBroker, PatientStore, connected};
+use bluefin_adapters::pooled::PooledBroker;
 use bluefin_adapters::redis::RedisStore;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker;
+use bluefin_common::job::EvalJob;
 use bluefin_common::secrets;
 use bluefin_common::store::Store;
 use tokio_util::sync::CancellationToken;
@@ -39,6 +41,12 @@ pub struct FleetArgs {
     /// A second Redis for artifacts alone, which may evict them [env: BLUEFIN_CACHE_URL] [default: the first]
     #[arg(long, value_name = "URL|@FILE", value_parser = without_password)]
     pub cache: Option<String>,
+}
+
+/// `broker` for several devices of a host, which go on with the problem that they have.
+#[must_use]
+pub fn for_devices(broker: Arc<dyn Broker>) -> Arc<dyn Broker> {
+    Arc::new(PooledBroker::new(broker, EvalJob::group_in))
 }
 
 impl FleetArgs {

@@ -7,10 +7,9 @@ use anyhow::Context as _;
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker;
-use bluefin_common::digest::Digest;
 use bluefin_common::job::EvalJob;
 use bluefin_common::session::Session;
-use bluefin_common::{shutdown, wire};
+use bluefin_common::shutdown;
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -61,7 +60,7 @@ impl Site {
         let opened = Box::pin(store(&shutdown)).await?;
         let broker: Arc<dyn Broker> = match fleet {
             Some(fleet) => Box::pin(fleet.patient_broker(&shutdown)).await?,
-            None => Arc::new(EmbeddedBroker::of_kin(group)),
+            None => Arc::new(EmbeddedBroker::of_kin(EvalJob::group_in)),
         };
         admin.readiness.ready();
         let ports = Ports { store: opened.store.clone(), broker };
@@ -103,9 +102,4 @@ impl Site {
         self.opened.close().await;
         self.admin.stop().await;
     }
-}
-
-/// The problem of a job that is to be evaluated: a device that has its answer goes on with it.
-fn group(body: &[u8]) -> Option<Digest> {
-    wire::decode::<EvalJob>(body).ok().map(|job| job.job.group())
 }

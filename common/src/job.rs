@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::session::{SessionName, Stage};
 use crate::target::Target;
 use crate::task::TaskRef;
-use crate::wire::{Body, Message, WireError};
+use crate::wire::{self, Body, Message, WireError};
 
 /// Identity of a job: the digest of what the job is. Two producers that plan the same work plan the same job.
 pub type JobId = Digest;
@@ -195,6 +195,12 @@ pub struct EvalJob {
 }
 
 impl EvalJob {
+    /// The group of the job in the message `body`: a device that has the answer of its problem goes on with it.
+    #[must_use]
+    pub fn group_in(body: &[u8]) -> Option<GroupId> {
+        wire::decode::<Self>(body).ok().map(|job| job.job.group())
+    }
+
     /// A job of a method that compiles where it evaluates.
     #[must_use]
     pub fn uncompiled(job: Job, enqueued_ms: u64) -> Self {

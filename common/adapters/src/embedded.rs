@@ -20,9 +20,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use self::queue::Kin;
 use self::queue::{Message, Queue};
 use crate::amqp::topology::MAX_QUEUE_NAME;
+use crate::line::Kin;
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery, GivenUp, Settle};
 use bluefin_common::clock::now_ms;
 use bluefin_common::lane::Lane;

@@ -3,8 +3,10 @@
 
 pub mod amqp;
 pub mod embedded;
+mod line;
 mod packed;
 pub mod patient;
+pub mod pooled;
 pub mod redis;
 pub mod sqlite;
 mod tally;
@@ -13,6 +15,7 @@ use bluefin_common::artifact::CompileRecord;
 use bluefin_common::digest::Digest;
 use bluefin_common::wire;
 
+pub use line::Kin;
 pub use packed::MAX_BLOB;
 
 /// The compile record in the cache under `key`. One that does not decode, as another version may have written it, or that is of

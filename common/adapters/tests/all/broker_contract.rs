@@ -1,12 +1,15 @@
 //! What every broker promises, tried with each of them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bluefin_adapters::amqp::AmqpBroker;
 use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_adapters::pooled::PooledBroker;
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery, GivenUp, delay_queue};
 use bluefin_common::clock::now_ms;
+use bluefin_common::digest::Digest;
 use bluefin_test_support::{Vhost, eventually};
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -26,6 +29,21 @@ macro_rules! contract {
                 super::$test(&super::EmbeddedBroker::new()).await;
             })*
         }
+        mod pooled {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(&super::pooled(super::EmbeddedBroker::new())).await;
+            })*
+        }
+        mod amqp_pooled {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                let vhost = super::Vhost::fresh();
+                let broker = super::pooled(super::AmqpBroker::connect(&vhost.url()).await.unwrap());
+                super::$test(&broker).await;
+                super::Broker::close(&broker).await;
+            })*
+        }
         mod amqp {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
@@ -36,6 +54,10 @@ macro_rules! contract {
             })*
         }
     };
+}
+
+fn pooled(inner: impl Broker) -> PooledBroker {
+    PooledBroker::new(Arc::new(inner), |body| Some(Digest::of(body)))
 }
 
 contract! {
@@ -91,6 +113,41 @@ async fn await_depth(broker: &dyn Broker, queue: &str, expected: u64) {
 
 fn id(delivery: &Delivery) -> u32 {
     delivery.message_id.parse().unwrap()
+}
+
+/// Three devices of a host: each goes on with the problem that it has, and one that leaves leaves the rest to the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn consumers_of_a_process_go_on_with_what_they_have() {
+    let vhost = Vhost::fresh();
+    let broker = pooled(AmqpBroker::connect(&vhost.url()).await.unwrap());
+    for at in 0..24_u32 {
+        let body = Bytes::from(format!("problem {}", at / 8));
+        broker.publish(QUEUE, &at.to_string(), body).await.unwrap();
+    }
+    let mut consumers = Vec::new();
+    for _ in 0..3 {
+        consumers.push(broker.consume(QUEUE, 2).await.unwrap());
+    }
+    await_depth(&broker, QUEUE, 0).await;
+    let mut problems = [const { BTreeSet::new() }; 3];
+    for _ in 0..6 {
+        for (consumer, problems) in consumers.iter_mut().zip(&mut problems) {
+            let delivery = next(&mut **consumer).await;
+            problems.insert(delivery.body.clone());
+            delivery.ack().await.unwrap();
+        }
+    }
+    assert!(problems.iter().all(|problems| problems.len() == 1), "{problems:?}");
+    consumers.remove(0).stop().await;
+    drop(consumers.remove(0));
+    let mut found = BTreeSet::new();
+    for _ in 0..6 {
+        let delivery = next(&mut *consumers[0]).await;
+        assert!(found.insert(id(&delivery)) && delivery.redeliveries == 0);
+        delivery.ack().await.unwrap();
+    }
+    assert_nothing_comes(&mut *consumers[0]).await;
+    broker.close().await;
 }
 
 async fn a_message_arrives_once_and_whole(broker: &dyn Broker) {
