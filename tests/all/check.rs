@@ -39,7 +39,7 @@ fn wrong(report: &Value) -> Vec<&Value> {
 }
 
 /// Of each solver and problem, so that each solver has twice as many. Compilers take nine tenths of the time.
-const BUDGET: usize = 6;
+const BUDGET: usize = 3;
 /// The same of targets that have most instructions in common with others.
 const FEW: usize = 2;
 
