@@ -26,7 +26,7 @@ use bluefin_compile_worker::toolchain::{Programs, Toolchain};
 use bluefin_eval_worker as eval_worker;
 use bluefin_eval_worker::child as device_child;
 use bluefin_eval_worker::timing::{Cache, Limits, Load};
-use bluefin_eval_worker::{Evaluator, inventory};
+use bluefin_eval_worker::{Deadlines, Evaluator, inventory};
 use humantime::parse_duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -96,7 +96,8 @@ pub struct EvalWorkerArgs {
     sample_budget: Duration,
     #[command(flatten)]
     conditions: ConditionsArgs,
-    /// How long a kernel may be silent before it counts as hung; slow ones get 20 times the best time of their problem
+    /// How long a kernel may be silent before it counts as hung, a reference twelve times as long; slow kernels get 20
+    /// times the best time of their problem
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     deadline: Duration,
     /// How long a drain may take
@@ -350,7 +351,7 @@ impl EvalWorkerArgs {
         let selected = inventory.select(chosen).map_err(|error| crate::usage(format!("--device: {error}")))?;
         let mut child = itself::child()?;
         child.cpu = self.cpu;
-        child.deadlines.step = self.deadline;
+        child.deadlines = Deadlines::of(self.deadline);
         let devices = devices::serve(&inventory, &selected, &child)?;
         Ok((devices.into_iter().map(|device| Arc::new(device) as Arc<dyn Evaluator>).collect(), false))
     }

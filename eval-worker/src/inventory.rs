@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use crate::device::Device as _;
 use crate::device::gpu::{self, Interface};
 use crate::device::host::HostDevice;
-use crate::supervisor::{ChildConfig, environment};
+use crate::supervisor::{ChildConfig, Proven, environment};
 
 pub use self::placement::allowed_cpus;
 pub use crate::device::info::{DeviceInfo, Listing};
@@ -155,6 +155,7 @@ impl Inventory {
                 Some(("cuda", _)) => placement::translators(spare, devices.len(), device.memory_bytes),
                 _ => 0,
             },
+            proven: Proven::default(),
             ..self.child_of(device, child.clone())
         };
         devices.iter().zip(cpus).map(place).collect()

@@ -31,6 +31,6 @@ pub use evaluator::{Evaluated, Evaluator, Running};
 pub use metrics::{Metrics, Utilisation};
 pub use protocol::Identity;
 pub use protocol::Spent;
-pub use supervisor::{ChildConfig, Deadlines, DeviceError, DeviceWorker, Runnable, Translators, Work};
+pub use supervisor::{ChildConfig, Deadlines, DeviceError, DeviceWorker, Proven, Runnable, Translators, Work};
 pub use worker::Error;
 pub use worker::quarantine::{run, run_all};

@@ -5,6 +5,7 @@ pub(crate) mod environment;
 mod error;
 mod own_time;
 mod process;
+mod proven;
 mod translators;
 
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ pub use self::config::{ChildConfig, Deadlines};
 use self::config::{ENDS, TRIES};
 pub use self::error::DeviceError;
 use self::process::{ChildProcess, Lost, Obituary};
+pub use self::proven::Proven;
 pub use self::translators::Translators;
 use crate::metrics::Metrics;
 use crate::protocol::{Cpus, Identity, Reply, Request, Spent};
@@ -101,6 +103,8 @@ impl DeviceWorker {
         let child = worker.start_child().await?;
         worker.identity = Some(child.device.clone());
         worker.child = Some(child);
+        // One that was quarantined may answer and still run nothing.
+        worker.still_works().await?;
         Ok(worker)
     }
 
@@ -317,13 +321,15 @@ impl DeviceWorker {
             }
             child.task = None;
             let wait = self.config.deadlines.of_reference();
-            let frames: Vec<&[u8]> = [work.reference].into_iter().chain(work.data).map(AsRef::as_ref).collect();
-            let reply = child.ask(&request, &frames, wait).await;
+            let frames: Vec<&Bytes> = [work.reference].into_iter().chain(work.data).collect();
+            let (began, sent) = (Instant::now(), frames.iter().map(AsRef::as_ref).collect::<Vec<&[u8]>>());
+            let reply = child.ask(&request, &sent, wait).await;
             if let Ok(Reply::Prepared { spent, .. }) = &reply {
                 self.account(*spent);
             }
             match reply {
                 Ok(Reply::Prepared { result: Ok(ready), .. }) => {
+                    self.config.proven.note(&request, &frames, began.elapsed());
                     self.nondeterministic.clone_from(&ready.nondeterministic);
                     child.task = Some((key, ready));
                     return Ok(Ok(child));
@@ -350,7 +356,31 @@ impl DeviceWorker {
                 }
             }
         }
+        self.still_works().await?;
         Ok(Err(of_reference(&failure)))
+    }
+
+    /// Lets the device do what it did before, if it did anything.
+    ///
+    /// # Errors
+    /// If it does not: what it failed at is not to blame.
+    async fn still_works(&mut self) -> Result<(), DeviceError> {
+        let Some((ready, wait)) = self.config.proven.again(&self.config.deadlines) else { return Ok(()) };
+        let mut child = match self.child.take() {
+            Some(child) => child,
+            None => self.start_child().await?,
+        };
+        child.task = None;
+        let frames: Vec<&[u8]> = ready.frames.iter().map(AsRef::as_ref).collect();
+        let lost = match child.ask(&ready.request, &frames, wait).await {
+            Ok(Reply::Prepared { result: Ok(_), .. }) => {
+                self.child = Some(child);
+                return Ok(());
+            }
+            Ok(other) => Lost::Garbled { reason: format!("unexpected reply {other:?}") },
+            Err(lost) => lost,
+        };
+        Err(DeviceError::Broken { how: self.bury(child, lost).await?.1.detail })
     }
 
     /// What became of a lost child: the candidate that it worked on, and the failure that it is.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bluefin_test_support::hip::{Code, Effect, Fault, HipMachine};
 use bluefin_test_support::{Redis, RedisOptions, Vhost, wait_until};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use crate::common::fleet::Fleet;
@@ -80,11 +80,11 @@ fn kernels() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels")
 }
 
-/// Eight problems for a `gfx90a-104`.
-fn enqueue(fleet: &Fleet) {
+/// So many problems for a `gfx90a-104`.
+fn enqueue(fleet: &Fleet, problems: u32) {
     let mut enqueue = fleet.bluefin(&["enqueue", "--session", "gpus", "--target", "gfx90a-104", "--budget", "4"]);
     enqueue.arg("--kernel").arg(kernels().join("stand_in.toml"));
-    for problem in 1..=8 {
+    for problem in 1..=problems {
         enqueue.arg("--size").arg(format!("n={}", problem * 10_000));
     }
     expect(&mut enqueue, 0);
@@ -109,7 +109,7 @@ fn two_gpus_serve_a_fleet() {
     machine.set_faults(&uses);
     let eval = eval_worker(&fleet, &machine, &[]);
     wait_until(PATIENCE, "both GPUs to be served", || served(&fleet) == 2);
-    enqueue(&fleet);
+    enqueue(&fleet, 8);
     fleet.wait_complete("gpus", PATIENCE);
     let status = fleet.status("gpus").unwrap();
     assert!(status["candidates"]["failed"].is_null(), "{status:#}\n{}", fleet.logged());
@@ -128,7 +128,7 @@ fn a_lost_gpu_costs_no_job_and_comes_back() {
     wait_until(PATIENCE, "both GPUs to be served", || served(&fleet) == 2);
     let lost = Fault::lost(1);
     machine.set_faults(std::slice::from_ref(&lost));
-    enqueue(&fleet);
+    enqueue(&fleet, 8);
     fleet.wait_complete("gpus", PATIENCE);
     let status = fleet.status("gpus").unwrap();
     assert!(status["candidates"]["failed"].is_null(), "{status:#}\n{}", fleet.logged());
@@ -138,6 +138,55 @@ fn a_lost_gpu_costs_no_job_and_comes_back() {
     wait_until(PATIENCE, "the GPU to be served again", || served(&fleet) == 3);
     eval.signal(Signal::TERM);
     assert_eq!(eval.wait(Duration::from_secs(60)), Some(0), "{}", fleet.logged());
+}
+
+/// The processes of one GPU of the machine. Nobody but root sees what they see.
+fn children_of(machine: &HipMachine, gpu: usize) -> Vec<Pid> {
+    let (own, uuid) = (machine.folder().as_os_str().as_encoded_bytes(), format!("=GPU-0b1ef1000000000{gpu}"));
+    let is_its = |process: &Path| {
+        let read = |file| std::fs::read(process.join(file)).unwrap_or_default();
+        let (command, environment) = (read("cmdline"), read("environ"));
+        let sees = |what: &[u8]| environment.windows(what.len()).any(|part| part == what);
+        text(&command).contains("eval-child") && sees(own) && sees(uuid.as_bytes())
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| is_its(&entry.path()));
+    processes.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+/// One is lost, one runs no kernel to its end any more, the processes of one are killed again and again, one is slow: the other four do
+/// the work, and nothing is the fault of a candidate.
+#[test]
+fn one_gpu_of_eight_costs_its_own_share_alone() {
+    let (fleet, _compile, _vhost, _redis, _cache) = fleet();
+    let machine = HipMachine::new(&["gfx90a-104"; 8].join(","));
+    let uses: Vec<Fault> = (0..8).map(|gpu| Fault::kernel("*", Effect::Slow(0.0)).on(gpu)).collect();
+    machine.set_faults(&uses);
+    let eval = eval_worker(&fleet, &machine, &["--reprobe", "2s", "--deadline", "1s"]);
+    wait_until(PATIENCE, "all GPUs to be served", || served(&fleet) == 8);
+    enqueue(&fleet, 16);
+    fleet.wait_complete("gpus", PATIENCE);
+    assert!(uses.iter().all(|uses| machine.hits(uses) > 0), "all had work");
+
+    let hangs = Fault::kernel("*", Effect::Hang).on(5);
+    let slow = Fault::kernel("*", Effect::Slow(20.0)).on(7);
+    let sound = [0, 1, 3, 4].map(|gpu| Fault::kernel("*", Effect::Slow(0.1)).on(gpu));
+    machine.set_faults(&[&[Fault::lost(2), hangs.clone(), slow], &sound[..]].concat());
+    enqueue(&fleet, 48);
+    let mut killed = 0;
+    wait_until(PATIENCE, "the session to complete", || {
+        for child in children_of(&machine, 6) {
+            killed += usize::from(rustix::process::kill_process(child, Signal::KILL).is_ok());
+        }
+        fleet.status("gpus").is_some_and(|status| status["complete"] == true)
+    });
+    let status = fleet.status("gpus").unwrap();
+    assert!(status["candidates"]["failed"].is_null(), "{status:#}\n{}", fleet.logged());
+    assert!(sound.iter().chain([&hangs]).all(|uses| machine.hits(uses) > 0), "all had work");
+    assert!(killed > 0 || !rustix::process::geteuid().is_root());
+    let no_more = "the device no longer does what it did before: killed after";
+    wait_until(PATIENCE, "the quarantine", || fleet.logged().contains(no_more));
+    eval.signal(Signal::TERM);
+    eval.wait(Duration::from_secs(60));
 }
 
 /// What was compiled for two GPUs is timed on the one that is named, and on none of another target.

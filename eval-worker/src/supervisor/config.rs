@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::proven::Proven;
 use crate::timing::{Limits, MAX_PREPARATION};
 
 /// Tries to start a child, to run a reference, or to go on where memory was short, before it is given up.
@@ -29,6 +30,8 @@ pub struct ChildConfig {
     /// UUID of the device that it must have; empty if any will do.
     pub uuid: String,
     pub deadlines: Deadlines,
+    /// What the device did, whichever child of it.
+    pub proven: Proven,
     /// What the files that tell of control groups are below: `/`.
     pub root: PathBuf,
 }
@@ -45,6 +48,7 @@ impl ChildConfig {
             environment: Vec::new(),
             uuid: String::new(),
             deadlines,
+            proven: Proven::default(),
             root: PathBuf::from("/"),
         }
     }
@@ -87,6 +91,12 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
+    /// For a kernel that may be silent for `step`. A reference, which may be naive, has as many times that as by default.
+    #[must_use]
+    pub fn of(step: Duration) -> Self {
+        Self { reference: step.saturating_mul(12), step, ..Self::default() }
+    }
+
     fn step(&self, incumbent_ms: Option<f64>) -> Duration {
         let of_incumbent = incumbent_ms.unwrap_or_default() * self.step_of_incumbent / 1000.0;
         Duration::try_from_secs_f64(of_incumbent).map_or(self.step, |of_incumbent| self.step.max(of_incumbent))
@@ -103,6 +113,12 @@ impl Deadlines {
     /// Inputs are made, then the reference runs.
     pub(super) fn of_reference(&self) -> Wait {
         Wait::of(self.reference, self.reference * 2)
+    }
+
+    /// A task is made ready that was before, for which `longest` would be long.
+    pub(super) fn of_task_again(&self, longest: Duration) -> Wait {
+        let wait = self.step.saturating_add(longest).min(self.reference);
+        Wait::of(wait, wait.saturating_mul(2))
     }
 
     /// Of one candidate, or of `together` candidates whose results come at the same time. `reference`: how long the first run of

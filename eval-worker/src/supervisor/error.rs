@@ -17,6 +17,9 @@ pub enum DeviceError {
     Changed { found: Box<Identity>, expected: Box<Identity> },
     #[error("device: gone, or not to be used any more: {reason}")]
     Lost { reason: String },
+    /// Though its memory works.
+    #[error("the device no longer does what it did before: {how}")]
+    Broken { how: String },
     #[error(
         "the kernel killed the device's child process for want of memory, which is no candidate's fault: {short_of}. Allow \
          more memory, or run less beside it, such as fewer compilers"
