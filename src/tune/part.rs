@@ -62,7 +62,7 @@ impl TuneArgs {
         let Input { problems, specs, rejects, .. } = input;
         let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
         let order = Order { rejects, ..Order::of(session.clone(), problems, &asked) };
-        let compiled = site.compile(order, compilers, &mut self.display(&session)).await?;
+        let compiled = site.compile(order, compilers, &mut self.display(&session).that_only_compiles()).await?;
         let (plan, kept) = match compiled {
             Compiled::Nothing => return Ok(ExitCode::FAILURE),
             Compiled::Interrupted => return Ok(crate::interrupted()),

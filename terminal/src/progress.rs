@@ -24,6 +24,8 @@ pub struct Display<'a> {
     budget: Option<u64>,
     /// Candidates that are tried at most.
     work: u64,
+    /// They are compiled here, and timed elsewhere.
+    only_compiles: bool,
     session: Option<Shown>,
     asked: Option<ProgressBar>,
     /// What each step of a whole campaign did.
@@ -49,7 +51,22 @@ struct Bars {
 impl<'a> Display<'a> {
     /// Says `planned` of a plan.
     pub fn new(planned: impl FnMut(&Plan) + Send + 'a) -> Self {
-        Self { planned: Box::new(planned), budget: None, work: 0, session: None, asked: None, report: Map::new() }
+        Self {
+            planned: Box::new(planned),
+            budget: None,
+            work: 0,
+            only_compiles: false,
+            session: None,
+            asked: None,
+            report: Map::new(),
+        }
+    }
+
+    /// The same of a campaign that is compiled here, and timed elsewhere.
+    #[must_use]
+    pub fn that_only_compiles(mut self) -> Self {
+        self.only_compiles = true;
+        self
     }
 
     /// The same of searches that try at most so many candidates of each solver.
@@ -91,7 +108,9 @@ fn summary(counts: &Counts, under_way: Option<&UnderWay>, elapsed: Duration, lef
     if let Some(compiled) = under_way.map(|under_way| under_way.compiled).filter(|compiled| *compiled > 0) {
         text.push_str(&format!("; {compiled} compiled"));
     }
-    text.push_str(&format!("; {} timed", counts.timed));
+    if counts.compiled.is_none() {
+        text.push_str(&format!("; {} timed", counts.timed));
+    }
     if counts.failed > 0 {
         text.push_str(&format!(", {} failed", counts.failed));
     }
@@ -102,6 +121,7 @@ fn summary(counts: &Counts, under_way: Option<&UnderWay>, elapsed: Duration, lef
 fn phase(counts: &Counts, under_way: Option<&UnderWay>) -> String {
     match under_way {
         Some(UnderWay { tuning, .. }) => match tuning.as_slice() {
+            [] if counts.compiled.is_some() => "compiling; times are taken where the device is".to_string(),
             [] if counts.timed + counts.failed == 0 => "compiling the first candidates".to_string(),
             [] => "compiling".to_string(),
             [one, others @ ..] => {
@@ -122,7 +142,9 @@ impl Watch for Display<'_> {
     }
 
     fn progress(&mut self, progress: &Progress, under_way: Option<&UnderWay>) {
-        self.session.get_or_insert_with(Shown::start).show(&Counts::of(progress), under_way, self.work);
+        let compiled = under_way.filter(|_| self.only_compiles).map(|under_way| under_way.compiled);
+        let counts = Counts { compiled, ..Counts::of(progress) };
+        self.session.get_or_insert_with(Shown::start).show(&counts, under_way, self.work);
     }
 
     /// Above the bars, or on a line of its own.
@@ -187,6 +209,8 @@ struct Counts {
     failed: u64,
     /// Candidates with an outcome, in whatever stage.
     candidates: u64,
+    /// Candidates that are compiled, where that is all that is done.
+    compiled: Option<u64>,
     /// Only play-offs are left of what is planned.
     only_finals: bool,
 }
@@ -202,6 +226,7 @@ impl Counts {
             timed,
             failed: candidates.saturating_sub(timed),
             candidates,
+            compiled: None,
             only_finals: progress.planned.contains_key("find")
                 && jobs(&progress.done, "perf") == jobs(&progress.planned, "perf"),
         }
@@ -210,6 +235,9 @@ impl Counts {
     /// Of all that may come, from 0 to 1: `work` candidates, or what problems there are.
     fn share(&self, work: u64) -> f64 {
         let share = |done: u64, all: u64| if all == 0 { 0.0 } else { done as f64 / all as f64 };
+        if let Some(compiled) = self.compiled {
+            return share(compiled, work).min(1.0);
+        }
         share(self.candidates, work).max(share(self.problems.0, self.problems.1)).min(1.0)
     }
 }
@@ -236,6 +264,16 @@ mod tests {
         let said = summary(&nothing, Some(&compiling), Duration::from_secs(2), None);
         assert_eq!(said, "2s; 3 compiled; 0 timed");
         assert_eq!(phase(&nothing, Some(&compiling)), "compiling the first candidates");
+    }
+
+    #[test]
+    fn where_all_is_compiled_and_nothing_timed_that_is_what_counts() {
+        let (counts, under_way) =
+            (Counts { compiled: Some(18), ..counts() }, UnderWay { compiled: 18, tuning: vec![] });
+        assert!((counts.share(72) - 0.25).abs() < 1e-9);
+        let said = summary(&counts, Some(&under_way), Duration::from_secs(4), None);
+        assert_eq!(said, "4s; 18 compiled, 4 failed");
+        assert_eq!(phase(&counts, Some(&under_way)), "compiling; times are taken where the device is");
     }
 
     #[test]
