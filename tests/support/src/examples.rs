@@ -8,8 +8,8 @@ const PLACEHOLDERS: [&str; 4] = ["...", "…", "[-", "$"];
 /// The files in `folder` and below whose names end in one of `ends`, in order.
 fn files(folder: &Path, ends: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    for path in entries.flatten().map(|entry| entry.path()) {
         if path.is_dir() {
             found.extend(files(&path, ends));
         } else if ends.iter().any(|end| path.to_string_lossy().ends_with(end)) {
@@ -29,7 +29,7 @@ pub fn of_repository(root: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for path in texts {
         let place = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-        let text = std::fs::read_to_string(&path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{place}: {error}"));
         found.extend(command_lines(&text).into_iter().map(|line| (place.clone(), line)));
     }
     found
