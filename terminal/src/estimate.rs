@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 const LEAST: f64 = 0.05;
 /// For so long at least.
 const LEAST_TIME: Duration = Duration::from_secs(3);
+/// Longer ones are as good as none.
+const MOST: Duration = Duration::from_secs(365 * 24 * 3600);
 /// A later end is believed where it is later by such a share of what is left: small changes are no news.
 const SLACK: f64 = 0.25;
 
@@ -30,11 +32,12 @@ impl Estimate {
         // What comes before, such as compiling the first candidates, is no part of the pace.
         let (since, before) = *self.first.get_or_insert((now, done));
         let (took, gained) = (now.saturating_duration_since(since), done - before);
-        if done <= self.known || took < LEAST_TIME || gained < LEAST * (1.0 - before) {
+        if done <= self.known || took < LEAST_TIME || gained <= 0.0 || gained < LEAST * (1.0 - before) {
             return self.said(now);
         }
         self.known = done;
-        let left = took.mul_f64((1.0 - done) / gained);
+        let left = Duration::try_from_secs_f64(took.as_secs_f64() * (1.0 - done) / gained).unwrap_or(Duration::MAX);
+        let left = left.min(MOST);
         let end = now + left;
         let later = |said: &Instant| end.saturating_duration_since(*said) <= left.mul_f64(SLACK);
         if self.end.filter(|said| *said <= end && later(said)).is_none() {
@@ -87,6 +90,12 @@ mod tests {
         let said: Vec<u64> = said(&paces).into_iter().flatten().collect();
         assert!(said.is_sorted_by(|earlier, later| earlier >= later), "{said:?}");
         assert!((80..=100).contains(&said[0]), "{said:?}");
+    }
+
+    #[test]
+    fn where_all_was_done_before_there_is_nothing_to_say() {
+        let (begun, mut estimate) = (Instant::now(), Estimate::default());
+        assert!((0..20).all(|second| estimate.left(1.0, begun + Duration::from_secs(second)).is_none()));
     }
 
     #[test]
