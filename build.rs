@@ -1,4 +1,4 @@
-//! Tells a release build which commit it is of.
+//! Tells a build what it is of: the commit of a release, the machine that it is for, the compiler.
 
 use std::env;
 use std::path::Path;
@@ -21,4 +21,9 @@ fn main() {
         "debug".to_string()
     };
     println!("cargo:rustc-env=BLUEFIN_BUILD={build}");
+    println!("cargo:rustc-env=BLUEFIN_TARGET={}", env::var("TARGET").unwrap_or_default());
+    let rustc = env::var("RUSTC").unwrap_or_else(|_| "rustc".to_string());
+    let said = Command::new(rustc).arg("--version").output();
+    let rustc = said.ok().and_then(|said| String::from_utf8(said.stdout).ok()).unwrap_or_default();
+    println!("cargo:rustc-env=BLUEFIN_RUSTC={}", rustc.trim());
 }

@@ -13,8 +13,8 @@ use bluefin_common::target::Target;
 use bluefin_eval_worker::executed::{Executor, ExecutorError};
 use bluefin_producer::plan::{Asked, Plan};
 use bluefin_terminal::listing::{self, ListArgs};
-use bluefin_terminal::{out, width};
-use comfy_table::CellAlignment;
+use bluefin_terminal::out;
+use bluefin_terminal::sheet::{Sheet, TableArgs, cell, number, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -146,17 +146,12 @@ impl CheckArgs {
             *right += usize::from(one.result == RIGHT);
             *all += 1;
         }
-        let mut table = width::table();
-        table.set_header(["problem", "solver", "right", "of"]);
+        let mut sheet = Sheet::new([text("solver"), number("right"), number("of")]).headed("problem");
         for ((problem, solver), (right, all)) in counts {
-            table.add_row([problem, solver, &right.to_string(), &all.to_string()]);
+            sheet.heading(problem);
+            sheet.row([cell(solver), cell(right), cell(all)]);
         }
-        for column in [2, 3] {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        out::line(table)?;
+        TableArgs::default().print(&sheet)?;
         let differing: BTreeMap<&str, &[String]> = checked
             .iter()
             .filter(|one| !one.not_deterministic.is_empty())

@@ -10,7 +10,8 @@ use bluefin_common::kfd;
 use bluefin_common::target::Target;
 use bluefin_exporter::doctor::{Environment, Report, Request, Severity, examine};
 use bluefin_exporter::install::{MiopenVersion, RocmVersion, Versions};
-use bluefin_terminal::{out, width};
+use bluefin_terminal::out;
+use bluefin_terminal::sheet::{Sheet, TableArgs, cell, number, text};
 
 /// Tell which databases MIOpen will look for here, what is there, and why something that is there is not used
 #[derive(clap::Args)]
@@ -71,21 +72,19 @@ fn print(report: &Report) -> std::io::Result<()> {
         out::line(format_args!("user     {}\nkernels  {}", user.display(), cache.display()))?;
     }
     if !report.expected.is_empty() {
-        let mut table = width::table();
-        table.set_header(["MIOpen looks for", "", "records", "bytes"]);
+        let mut sheet = Sheet::new([text("MIOpen looks for"), text("what"), number("records"), number("bytes")]);
         for expected in &report.expected {
             let name = expected.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let whose = if expected.user { "user's" } else { "system" };
-            let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
             let bytes = expected.bytes.map_or_else(|| "not there".to_string(), |bytes| bytes.to_string());
-            table.add_row([
-                name,
-                format!("{whose} {}{}", expected.kind, expected.keys.suffix()),
-                number(expected.records),
-                bytes,
+            sheet.row([
+                cell(name),
+                cell(format!("{whose} {}{}", expected.kind, expected.keys.suffix())),
+                cell(expected.records.map(|records| records.to_string()).unwrap_or_default()),
+                cell(bytes),
             ]);
         }
-        out::line(table)?;
+        TableArgs::default().print(&sheet)?;
     }
     for told in &report.told {
         let mark = match told.severity {

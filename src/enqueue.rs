@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::known::known;
-use bluefin_campaign::listing::Listing;
+use bluefin_campaign::listing::{Listing, arch_or_target};
 use bluefin_campaign::miopen;
 use bluefin_campaign::order::Order;
 use bluefin_campaign::ports::FleetArgs;
@@ -51,8 +51,8 @@ pub struct EnqueueArgs {
     /// Name of the session; one of kernel specs is made if there is none of that name
     #[arg(long, alias = "session_id", value_name = "NAME")]
     session: SessionName,
-    /// What to tune for: host, gfx90a-104 (architecture and CUs), sm_90-132 [default: the session's, or host]
-    #[arg(long)]
+    /// What to tune for: host, gfx90a-104 (architecture and CUs), sm_90-132, or a GPU by its name, such as mi300x [default: the session's, or host]
+    #[arg(long, alias = "device", value_parser = arch_or_target)]
     target: Option<Target>,
     /// Stages to run: perf finds the best params of each solver, find times the best of all solvers [default: the
     /// session's, or both]

@@ -152,6 +152,7 @@ impl ExportArgs {
             out: self.out.clone(),
             only: None,
             base_name: self.filename.clone(),
+            is_named: !self.formats.0.is_empty(),
             specs: if self.all_specs { WhichSpecs::All } else { WhichSpecs::Current(HashSet::new()) },
         };
         let admin = self.admin.start().await?;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use bluefin_campaign::gain::in_turns;
 use bluefin_terminal::out;
+use bluefin_terminal::sheet::{Sheet, TableArgs, cell, number, text};
 use bluefin_triton::{Gained, Spread};
-use comfy_table::{CellAlignment, Table};
 
 /// Measure what the Triton configs that were found give a program
 #[derive(clap::Args)]
@@ -38,26 +38,20 @@ impl GainArgs {
         if self.json {
             out::line(serde_json::to_string(&rows)?)?;
         } else {
-            out::line(table(&rows))?;
+            TableArgs::default().print(&sheet(&rows))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn table(rows: &[Gained]) -> Table {
-    let mut table = bluefin_terminal::width::table();
-    table.set_header(["", "without", "with", "gain", "share"]);
-    for at in 1..5 {
-        if let Some(column) = table.column_mut(at) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+fn sheet(rows: &[Gained]) -> Sheet {
+    let mut sheet = Sheet::new([text("what"), number("without"), number("with"), number("gain"), number("share")]);
     for Gained { what, unit, without, with, gain, share } in rows {
         let spread = |one: &Option<Spread>| shown(one.as_ref(), 3, &format!(" {unit}"));
         let share = share.map_or(String::new(), |share| format!("{:.0} %", share * 100.0));
-        table.add_row([what.clone(), spread(without), spread(with), shown(gain.as_ref(), 2, "x"), share]);
+        sheet.row([what.clone(), spread(without), spread(with), shown(gain.as_ref(), 2, "x"), share].map(cell));
     }
-    table
+    sheet
 }
 
 /// The middle, and below it how far the others are apart, where there are some.

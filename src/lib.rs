@@ -40,12 +40,13 @@ mod status;
 mod tune;
 mod tune_gemm;
 mod verify;
+mod version;
 mod workers;
 
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use bluefin_campaign::{Usage, message, usage};
+use bluefin_campaign::{Usage, config, message, usage};
 use bluefin_common::limits::{self, LimitMet};
 use bluefin_common::printable::printable_lines;
 use bluefin_common::{isolation, secrets};
@@ -64,8 +65,9 @@ use crate::logging::LogFormat;
 /// Tunes GPU kernels: on this machine with nothing installed, or on many through RabbitMQ and Redis
 #[derive(Parser)]
 #[command(
-    version = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BLUEFIN_BUILD"), ")"),
-    after_help = "Example:\n  bluefin tune examples/resnet50.txt\n\nExit codes: 0 done, 1 failed or with findings, 2 wrong usage."
+    version = version::SHORT,
+    after_help = "Examples:\n  bluefin tune examples/resnet50.txt\n  bluefin --version --verbose   (what was found beside it)\n\n\
+        What is the same on every command line may be in bluefin.toml. Exit codes: 0 done, 1 failed or with findings, 2 wrong usage."
 )]
 struct Cli {
     /// How log lines look; their level is set by BLUEFIN_LOG
@@ -233,9 +235,17 @@ pub fn main(extensions: Extensions) -> ExitCode {
             return ExitCode::from(2);
         }
     }
+    if version::is_asked(&arguments) {
+        return ended(with_runtime(version::print()));
+    }
     let matches = command().get_matches_from(spelling::as_known(Cli::command(), arguments));
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    match run(cli) {
+    ended(run(cli))
+}
+
+/// Says on standard error what went wrong; the exit code of that.
+fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
+    match result {
         Ok(code) => code,
         // As in `bluefin problems list big.txt | head -1`: the reader has what it wanted.
         Err(error) if bluefin_terminal::out::is_closed(&error) => ExitCode::SUCCESS,
@@ -244,6 +254,10 @@ pub fn main(extensions: Extensions) -> ExitCode {
             if is_usage(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
+}
+
+fn with_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -256,13 +270,13 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         verb => verb,
     };
     isolation::hide();
+    config::check()?;
     let logs = matches!(
         verb,
         Verb::Enqueue(_) | Verb::LoadJob(_) | Verb::CompileWorker(_) | Verb::EvalWorker(_) | Verb::Monitor(_)
     );
     logging::start(cli.log, if logs { "info" } else { "warn" })?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    with_runtime(async {
         match verb {
             Verb::Tune(args) => args.run().await,
             Verb::TuneGemm(args) => args.run().await,
@@ -313,6 +327,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         }
     })
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod examples;
 
 #[cfg(test)]
 mod tests {

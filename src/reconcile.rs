@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use bluefin_campaign::fleet::steer::find;
 use bluefin_campaign::known::known;
 use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::session::SessionName;
@@ -35,9 +36,7 @@ impl ReconcileArgs {
         let work = async {
             let store = self.fleet.patient_store(&shutdown).await?;
             let broker = self.fleet.patient_broker(&shutdown).await?;
-            let session = store.session(&self.session).await?;
-            let session =
-                session.ok_or_else(|| anyhow::anyhow!("session {}: there is none of that name", self.session))?;
+            let session = find(&*store, &self.session).await?;
             let metrics = Metrics::register(&Registry::new())?;
             let ways = Ways { store: &*store, broker: &*broker, metrics: &metrics, publish: Publish::Unfinished };
             let plans = reconcile(&ways, &known().planners(), &session).await?;

@@ -10,7 +10,8 @@ use bluefin_common::session::SessionName;
 use bluefin_common::target::Target;
 use bluefin_exporter::release::{Catalog, CreateRequest, Manifest, Policy, ReleaseName, create};
 use bluefin_terminal::out;
-use bluefin_terminal::release::{of_manifest, of_step, print, print_created, table};
+use bluefin_terminal::release::{of_manifest, of_step, print, print_created, sheet};
+use bluefin_terminal::sheet::TableArgs;
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
@@ -265,7 +266,7 @@ impl ListArgs {
             let row = |manifest| out::joined(of_manifest(manifest), json!({ "channels": pointing(manifest) }));
             out::json(&manifests.iter().map(row).collect::<Vec<_>>())?;
         } else {
-            out::line(table(&manifests, pointing))?;
+            TableArgs::default().print(&sheet(&manifests, pointing))?;
         }
         Ok(ExitCode::SUCCESS)
     }

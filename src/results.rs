@@ -1,9 +1,11 @@
 //! `bluefin results`: what came of every candidate.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use bluefin_campaign::fleet::steer::find;
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::session::parse_stage;
 use bluefin_common::failure::FailureKind;
@@ -11,9 +13,10 @@ use bluefin_common::problem::driver;
 use bluefin_common::session::{Session, SessionName, Stage};
 use bluefin_common::spelled::counted;
 use bluefin_common::store::{Sessions, Store};
+use bluefin_common::suggest;
 use bluefin_exporter::results::{
-    CsvRows, FileKind, Filter, JsonLines, Order, ProblemFilter, ResultsError, SortKey, Sorted, TargetFile, Totals,
-    Write, results,
+    CsvRows, FileKind, Filter, JsonLines, Order, ProblemFilter, ResultsError, Row, SortKey, Sorted, TargetFile, Totals,
+    Write, is_solver, results,
 };
 use bluefin_miopen::key::{FindDbKey, PerfDbKey};
 use bluefin_terminal::results::{Shape, Table};
@@ -69,7 +72,7 @@ pub struct ResultsArgs {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Formats")]
 struct FormatArgs {
-    /// All columns in the table, which is otherwise as wide as the terminal, or COLUMNS; a pipe has all
+    /// All columns in the table, which is otherwise as wide as the terminal, or COLUMNS; in a pipe, 120
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     wide: bool,
     /// Print a JSON object a line
@@ -144,8 +147,30 @@ impl ResultsArgs {
                 (totals, sorted.inner)
             }
         };
+        if totals.rows == 0 {
+            self.check_names(&*opened.store, &sessions).await?;
+        }
         self.close(&totals, &files)?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// That nothing was found may be due to a name that there is none of.
+    async fn check_names(&self, store: &dyn Store, sessions: &[Session]) -> anyhow::Result<()> {
+        let (_, names) = self.write(store, sessions, Arc::default(), None, Names::default()).await?;
+        let unknown = |flag: &str, found: &str, known: &BTreeSet<String>| {
+            let instead = suggest::instead(found, known.iter().map(String::as_str));
+            crate::usage(format!("{flag} {found}: the session has none of that name; {instead}"))
+        };
+        match (&self.solver, &self.problem) {
+            (Some(solver), _) if !names.solvers.iter().any(|name| is_solver(solver, name)) => {
+                let short = names.solvers.iter().map(|name| name.trim_start_matches("Bluefin").to_string()).collect();
+                Err(unknown("--solver", solver, &short))
+            }
+            (_, Some(wanted)) if !names.has(&problem(wanted)) => {
+                Err(unknown("--problem", wanted, &names.problems.into_values().collect()))
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn write<W: Write>(
@@ -171,8 +196,7 @@ impl ResultsArgs {
             (_, true) => Some(Box::new(CsvRows::new(std::io::stdout()))),
             _ if !files.is_empty() => None,
             _ => {
-                let width = width::of_stdout().filter(|_| !wide);
-                let shape = width.map_or(Shape::Wide, |width| Shape::Narrow { width, by_problem });
+                let shape = if wide { Shape::Wide } else { Shape::Narrow { width: width::of_stdout(), by_problem } };
                 Some(Box::new(Table::new(std::io::stdout(), shape, colour::on(&std::io::stdout()))))
             }
         };
@@ -226,17 +250,50 @@ impl ResultsArgs {
         let all = store.sessions().await?;
         let names = || all.iter().map(|session| session.name.to_string()).collect::<Vec<_>>().join(", ");
         if !self.session.is_empty() {
-            let find = |name: &SessionName| {
-                let found = all.iter().find(|session| session.name == *name).cloned();
-                found.ok_or_else(|| anyhow::anyhow!("--session {name}: not in the store, which holds {}", names()))
-            };
-            return self.session.iter().map(find).collect();
+            let mut named = Vec::with_capacity(self.session.len());
+            for name in &self.session {
+                named.push(find(store, name).await?);
+            }
+            return Ok(named);
         }
         match all.len() {
             0 => anyhow::bail!("the store holds no session"),
             1 => Ok(all),
             _ => Err(crate::usage(format!("there are several sessions; name one with --session: {}", names()))),
         }
+    }
+}
+
+/// What filters may name.
+#[derive(Default)]
+struct Names {
+    solvers: BTreeSet<String>,
+    /// Labels of problems, by their canonical form.
+    problems: BTreeMap<Arc<str>, String>,
+}
+
+impl Names {
+    fn has(&self, filter: &ProblemFilter) -> bool {
+        let known = self.problems.keys().filter_map(|command| driver::parse(command, None).ok());
+        known.flatten().any(|problem| filter.takes(&problem))
+    }
+}
+
+impl Write for Names {
+    fn rows(&mut self, rows: &[Row]) -> std::io::Result<()> {
+        for row in rows {
+            if !self.solvers.contains(row.solver.as_str()) {
+                self.solvers.insert(row.solver.clone());
+            }
+            if !self.problems.contains_key(&row.problem) {
+                self.problems.insert(row.problem.clone(), row.label.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -247,7 +304,7 @@ struct Everywhere {
 }
 
 impl Write for Everywhere {
-    fn rows(&mut self, rows: &[bluefin_exporter::results::Row]) -> std::io::Result<()> {
+    fn rows(&mut self, rows: &[Row]) -> std::io::Result<()> {
         self.stdout.iter_mut().try_for_each(|out| out.rows(rows))?;
         self.files.iter_mut().try_for_each(|file| file.rows(rows))
     }

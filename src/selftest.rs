@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use bluefin_campaign::machine::devices;
 use bluefin_campaign::machine::selftest::{SelftestVerdict, Tested, selftest};
-use bluefin_terminal::{out, width};
-use comfy_table::Table;
+use bluefin_terminal::colour::Tone;
+use bluefin_terminal::out;
+use bluefin_terminal::sheet::{Sheet, TableArgs, cell, number, text, toned};
 
 /// Check that devices work: probe, known answers, timing, faults
 #[derive(clap::Args)]
@@ -29,7 +30,7 @@ impl SelftestArgs {
         if self.json {
             out::json(&tested)?;
         } else {
-            tested.iter().try_for_each(|tested| out::line(table(tested)))?;
+            TableArgs::default().print(&sheet(&tested))?;
             inventory.notes.iter().try_for_each(out::line)?;
         }
         let failed =
@@ -38,17 +39,19 @@ impl SelftestArgs {
     }
 }
 
-fn table(Tested { device, checks }: &Tested) -> Table {
-    let mut table = width::table();
-    table.set_header([device.device.as_str(), device.target.as_str(), "s", device.name.as_str()]);
-    for check in checks {
-        let verdict = match check.result {
-            SelftestVerdict::Passed => "passed",
-            SelftestVerdict::Failed => "FAILED",
-            SelftestVerdict::Skipped => "skipped",
-        };
-        let detail = check.detail.lines().next().unwrap_or_default().to_string();
-        table.add_row([check.name.clone(), verdict.to_string(), format!("{:.1}", check.seconds), detail]);
+fn sheet(tested: &[Tested]) -> Sheet {
+    let mut sheet = Sheet::new([text("check"), text("result"), number("s"), text("")]).headed("device");
+    for Tested { device, checks } in tested {
+        sheet.heading(&format!("{}: {} ({})", device.device, device.name, device.target));
+        for check in checks {
+            let verdict = match check.result {
+                SelftestVerdict::Passed => toned("passed", Some(Tone::Good)),
+                SelftestVerdict::Failed => toned("FAILED", Some(Tone::Bad)),
+                SelftestVerdict::Skipped => cell("skipped"),
+            };
+            let detail = check.detail.lines().next().unwrap_or_default();
+            sheet.row([cell(&check.name), verdict, cell(format!("{:.1}", check.seconds)), cell(detail)]);
+        }
     }
-    table
+    sheet
 }

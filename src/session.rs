@@ -6,7 +6,9 @@ pub mod steer;
 use std::process::ExitCode;
 
 use bluefin_campaign::fleet::overview::Overview;
+use bluefin_campaign::fleet::steer::find;
 use bluefin_campaign::known::known;
+use bluefin_campaign::listing::arch_or_target;
 use bluefin_campaign::machine::devices;
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::priors::begin_with;
@@ -87,8 +89,8 @@ pub struct NewArgs {
     /// Its name [default: the next number]
     #[arg(long, value_name = "NAME")]
     pub name: Option<SessionName>,
-    /// What to tune for: gfx90a-104 (architecture and CUs), host, sm_90-132 [default: the GPU of this machine]
-    #[arg(long, conflicts_with_all = ["arch", "num_cu"])]
+    /// What to tune for: gfx90a-104 (architecture and CUs), host, sm_90-132, or a GPU by its name, such as mi300x [default: the GPU of this machine]
+    #[arg(long, alias = "device", conflicts_with_all = ["arch", "num_cu"], value_parser = arch_or_target)]
     pub target: Option<Target>,
     /// Architecture, with --num-cu
     #[arg(short, long, requires = "num_cu")]
@@ -217,8 +219,7 @@ impl SessionVerb {
             }
             Self::Show { name, json, store } => {
                 let opened = store.open_to_read().await?;
-                let session = opened.store.session(&name).await?;
-                let session = session.ok_or_else(|| anyhow::anyhow!("session {name}: there is none of that name"))?;
+                let session = find(&*opened.store, &name).await?;
                 let shown = Overview::of(&*opened.store, session).await?;
                 if json { out::json(&shown)? } else { session::print(&shown)? }
             }

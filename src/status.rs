@@ -6,7 +6,8 @@ use std::time::Duration;
 use bluefin_campaign::fleet::status::Looker;
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::session::SessionName;
-use bluefin_terminal::status::tables;
+use bluefin_terminal::sheet::TableArgs;
+use bluefin_terminal::status::{sheet, tables};
 use bluefin_terminal::{out, width};
 
 /// Show how far sessions are, and why one does not move
@@ -19,8 +20,10 @@ pub struct StatusArgs {
     #[arg(long, value_name = "NAME")]
     session: Option<SessionName>,
     /// Show again every second until interrupted
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
     watch: bool,
+    #[command(flatten)]
+    table: TableArgs,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -35,10 +38,12 @@ impl StatusArgs {
             let status = looker.look().await?;
             if self.json {
                 out::json(&status)?;
+            } else if self.table.csv {
+                self.table.print(&sheet(&status))?;
             } else {
-                // Clears the terminal and puts the cursor home.
-                let text = tables(&status);
+                let text = tables(&status, self.table.columns());
                 if self.watch {
+                    // Clears the terminal and puts the cursor home.
                     out::line(format_args!("\x1b[2J\x1b[H{}", width::top_of(text.trim_end())))?;
                 } else {
                     out::line(text.trim_end())?;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::config;
 use bluefin_campaign::given_back;
 use bluefin_campaign::known::known;
 use bluefin_campaign::listing::Listing;
@@ -36,6 +37,7 @@ use bluefin_exporter::{ExportRequest, WhichSpecs, export};
 use bluefin_producer::plan::Asked;
 use bluefin_terminal::listing::{self, ListArgs};
 use bluefin_terminal::progress::Display;
+use bluefin_terminal::sheet::TableArgs;
 use bluefin_terminal::{budget, closing, failed, out, winners};
 use clap::ValueEnum;
 
@@ -66,14 +68,15 @@ pub struct TuneArgs {
     #[arg(long, value_name = "TIME", conflicts_with_all = ["budget", "list", "remeasure"], value_parser = humantime::parse_duration)]
     time: Option<Duration>,
     /// Devices to tune for, all of one target: host (the CPU), gpu, or indices, UUIDs or a target as `bluefin devices` shows;
-    /// with --stage compile a target, which need not be here [default: gpu where there is one, else host]
-    #[arg(long, value_name = "DEVICE")]
+    /// with --list and --stage compile also a GPU that is not here, by its target or its name: h100, mi300x [default: that of bluefin.toml, else
+    /// gpu where there is one, else host]
+    #[arg(long, alias = "target", value_name = "DEVICE")]
     device: Option<String>,
     /// Whose solvers are tuned: kernels (bluefin's own, which MIOpen does not have, and yours), or MIOpen's through its tools: fin, miopendriver
     #[arg(long, value_parser = tuners(), default_value = "kernels", hide_possible_values = true)]
     tuner: Method,
     /// Where the work is kept
-    #[arg(long, value_name = "FILE", default_value = "bluefin.db")]
+    #[arg(long, value_name = "FILE", default_value_os_t = config::state())]
     state: PathBuf,
     /// Folder for the databases; made if need be
     #[arg(short, long, visible_alias = "output", value_name = "DIR", default_value = "out")]
@@ -94,6 +97,8 @@ pub struct TuneArgs {
     remeasure: Option<Again>,
     #[command(flatten)]
     listing: ListArgs,
+    #[command(flatten)]
+    table: TableArgs,
     /// Print the result as JSON on standard output, and nothing else there
     #[arg(long)]
     json: bool,
@@ -267,10 +272,18 @@ impl TuneArgs {
     /// Says what the budget leaves out, and what else is not tuned.
     fn display(&self, session: &Session) -> Display<'_> {
         let search = session.search.clone();
-        Display::new(move |plan| {
+        let candidates = search.as_ref().map(|plan| match plan.candidates {
+            0 => self.input.budget.candidates(),
+            candidates => candidates,
+        });
+        let display = Display::new(move |plan| {
             eprintln!("{}", budget::planned(plan, self.input.budget, search.as_ref(), self.time));
             plan.left_out().iter().for_each(|line| eprintln!("{line}"));
-        })
+        });
+        match candidates {
+            Some(candidates) => display.with_budget(candidates),
+            None => display,
+        }
     }
 
     /// What `--device` names.
@@ -319,8 +332,10 @@ impl TuneArgs {
         let summaries = newest(summaries(store, session, groups).await?);
         if self.json {
             out::json(&out::joined(result, serde_json::json!({ "problems": summaries, "export": exported })))?;
+        } else if self.table.csv {
+            self.table.print(&winners::sheet(&summaries, self.table.columns()))?;
         } else {
-            out::line(winners::table(&summaries))?;
+            self.table.print(&winners::sheet(&summaries, self.table.columns()))?;
             out::line(closing::lines(&summaries, &self.state, &session.name))?;
             export_verb::print_report(&exported)?;
         }

@@ -27,7 +27,7 @@ use bluefin_terminal::failed;
 use bluefin_terminal::listing::{self, ListArgs};
 use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
-use bluefin_terminal::winners;
+use bluefin_terminal::{width, winners};
 
 use crate::workers::LoadArgs;
 
@@ -352,7 +352,7 @@ impl TuneGemmArgs {
             }
         }
         let summaries: Vec<Summary> = done.iter().filter_map(|(_, summary)| summary.clone()).collect();
-        eprintln!("{}", winners::table(&summaries));
+        eprintln!("{}", winners::sheet(&summaries, width::of_stdout()).fitting(width::of_stdout()));
     }
 
     /// The space whose form lines are written in.

@@ -7,6 +7,7 @@ use bluefin_common::clock::now_ms;
 use bluefin_common::metrics::Step;
 use bluefin_common::retry;
 use bluefin_common::session::Session;
+use bluefin_common::spelled::counted;
 use bluefin_common::standing::{Standing, Standings};
 use bluefin_common::store::Progress;
 use bluefin_eval_worker::{self as eval_worker, Evaluator};
@@ -16,7 +17,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::fleet::why::Fleet;
-use crate::machine::local::{Compilers, Crew, LocalDevice, Utilisation};
+pub use crate::machine::local::UnderWay;
+use crate::machine::local::{Compilers, Crew, GRACE, LocalDevice, Utilisation};
 use crate::machine::tools::LocalTools;
 use crate::ports::Ports;
 
@@ -41,8 +43,8 @@ pub(crate) struct Running {
 pub trait Watch: Send {
     /// What was planned: its jobs are in the queues.
     fn planned(&mut self, plan: &Plan);
-    /// Where the session is now.
-    fn progress(&mut self, progress: &Progress);
+    /// Where the session is now, and what workers of this process do; `None`: others do all.
+    fn progress(&mut self, progress: &Progress, under_way: Option<&UnderWay>);
     /// What somebody should know meanwhile.
     fn say(&mut self, text: &str);
     /// The session is over, or the wait for it.
@@ -134,7 +136,7 @@ impl Running {
         let standings = Standings::default();
         let ended = loop {
             let progress = self.crew.ports.store.progress(&self.session.name).await?;
-            watch.progress(&progress);
+            watch.progress(&progress, self.crew.under_way().as_ref());
             if progress != moved.1 {
                 moved = (Instant::now(), progress.clone());
             } else if alone && moved.0.elapsed() >= STILL {
@@ -158,7 +160,11 @@ impl Running {
         watch.finish();
         let interrupted = self.shutdown.is_cancelled();
         if interrupted && !alone {
-            watch.say("stopping: what is on a device or in a compiler is finished; a second Ctrl-C ends at once");
+            let seconds = GRACE.as_secs();
+            watch.say(&format!(
+                "stopping: what a device or a compiler is at has {seconds} s to end; what does not is done again by the same command. A \
+                 second Ctrl-C ends at once"
+            ));
         }
         self.crew.stop.cancel();
         if let Some(result) = ended {
@@ -183,8 +189,8 @@ impl Running {
         let Ports { store, broker } = self.crew.ports.clone();
         let problems = retry::repeat_play_offs(&*store, &*broker, &self.session, since_ms).await?;
         if problems > 0 {
-            let named = if problems == 1 { "1 problem was".to_string() } else { format!("{problems} problems were") };
-            watch.say(&format!("{named} timed while the machine was busy: play-offs are repeated"));
+            let named = counted(problems, "problem");
+            watch.say(&format!("timed while the machine was busy: {named}; the play-offs are repeated"));
         }
         Ok(problems > 0)
     }

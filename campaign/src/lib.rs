@@ -8,6 +8,7 @@ pub mod admin;
 pub mod aiter;
 pub mod captured;
 pub mod carry;
+pub mod config;
 pub mod fleet;
 pub mod gain;
 pub mod gemm;

@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::known::known;
-use crate::usage;
+use crate::{config, usage};
 
 /// Where NVIDIA's driver says that it is loaded.
 const NVIDIA: &str = "/proc/driver/nvidia/version";
@@ -190,6 +190,7 @@ fn json(value: &Value) -> Json {
 /// If only a driver knows what it is.
 pub fn target(device: Option<&str>) -> anyhow::Result<Target> {
     let gpus = detect::gpus(&kfd::topology());
+    let device = device.or(config::get().device.as_deref());
     let named = match device {
         None if gpus.is_empty() && !Path::new(NVIDIA).exists() => return Ok(Target::Host),
         None | Some("gpu") => gpus.first().map(|gpu| gpu.target.clone()),

@@ -16,6 +16,7 @@ use bluefin_common::secrets;
 use bluefin_common::store::Store;
 use tokio_util::sync::CancellationToken;
 
+use crate::config::{self, DEFAULT_STATE, has_password};
 use crate::usage;
 
 /// How long an artifact is kept after its last use in Redis, unless memory runs out first.
@@ -23,9 +24,6 @@ pub const ARTIFACT_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// `NAME:SECRET,...`, or `@FILE` that holds it.
 const MESSAGE_KEYS: &str = "BLUEFIN_MESSAGE_KEYS";
-
-/// The state file where none is named.
-pub const DEFAULT_STATE: &str = "bluefin.db";
 
 /// Where the fleet meets.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -52,12 +50,12 @@ pub fn for_devices(broker: Arc<dyn Broker>) -> Arc<dyn Broker> {
 impl FleetArgs {
     /// Whether a broker was named, by flag or in the environment.
     pub fn names_a_broker(&self) -> bool {
-        self.amqp.is_some() || is_set("BLUEFIN_AMQP_URL")
+        self.amqp.is_some() || is_set("BLUEFIN_AMQP_URL") || config::get().fleet.amqp.is_some()
     }
 
     /// Whether a store was named, by flag or in the environment.
     pub fn names_a_store(&self) -> bool {
-        self.redis.is_some() || is_set("BLUEFIN_REDIS_URL")
+        self.redis.is_some() || is_set("BLUEFIN_REDIS_URL") || config::get().fleet.redis.is_some()
     }
 
     /// Connects to RabbitMQ.
@@ -180,11 +178,14 @@ impl StoreArgs {
         self.file().is_some()
     }
 
-    /// The state file, unless Redis is meant.
+    /// The state file, unless Redis is meant: by a flag, then by the environment, then by `bluefin.toml`, whose `state` comes before
+    /// its `redis`.
     pub fn file(&self) -> Option<&Path> {
-        match &self.state {
-            Some(path) => Some(path),
-            None => (!self.fleet.names_a_store()).then_some(Path::new(DEFAULT_STATE)),
+        let named = self.fleet.redis.is_some() || is_set("BLUEFIN_REDIS_URL");
+        match (&self.state, &config::get().state) {
+            (Some(path), _) => Some(path),
+            (None, Some(path)) if !named => Some(path),
+            (None, _) => (!self.fleet.names_a_store()).then_some(Path::new(DEFAULT_STATE)),
         }
     }
 }
@@ -239,7 +240,10 @@ fn url_of(flag: &str, variable: &str, given: Option<&str>) -> anyhow::Result<Opt
         Some(text) => (flag, text.to_string()),
         None => match secrets::value(variable) {
             Ok(Some(text)) => (variable, text),
-            Ok(None) => return Ok(None),
+            Ok(None) => match config::get().url(variable) {
+                Some(text) => (config::NAME, text.to_string()),
+                None => return Ok(None),
+            },
             Err(error) => bail!("{variable}: {error}"),
         },
     };
@@ -256,13 +260,6 @@ fn without_password(text: &str) -> Result<String, String> {
         );
     }
     Ok(text.to_string())
-}
-
-/// Whether the URL holds a password: `scheme://user:password@host`.
-fn has_password(url: &str) -> bool {
-    let Some((_, rest)) = url.split_once("://") else { return false };
-    let authority = rest.split('/').next().unwrap_or(rest);
-    authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
 }
 
 #[cfg(test)]

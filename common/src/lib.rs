@@ -50,6 +50,7 @@ pub mod shutdown;
 pub mod spelled;
 pub mod standing;
 pub mod store;
+pub mod suggest;
 pub mod target;
 pub mod task;
 pub mod value;

@@ -17,10 +17,10 @@ use crate::store::{Records, StoreError};
 use crate::waiting::Waiting;
 
 /// Between two entries of a worker.
-pub const EVERY: Duration = Duration::from_secs(10);
+pub const EVERY: Duration = Duration::from_secs(5);
 
-/// A worker that was not heard of for so many of its intervals is gone: one late entry, or two clocks that differ, are no sign.
-const MISSED: u64 = 6;
+/// A worker that was not heard of for so many of its intervals is gone: a late entry is no sign.
+const MISSED: u64 = 4;
 /// One that is gone stays on the roster for so long.
 const KEEP_GONE: Duration = Duration::from_secs(24 * 3600);
 /// One that ended in order.
@@ -134,7 +134,7 @@ pub enum Whereabouts {
     Idle,
     /// It takes none: see [`Entry::waits`].
     Waiting,
-    /// It was not heard of for a minute.
+    /// It was not heard of for four of its intervals, 20 seconds.
     Gone,
     /// It ended in order.
     Ended,
@@ -148,7 +148,7 @@ impl Whereabouts {
             Self::Working => "working",
             Self::Idle => "idle",
             Self::Waiting => "waiting",
-            Self::Gone => "gone",
+            Self::Gone => "not heard of",
             Self::Ended => "ended",
         }
     }
@@ -252,6 +252,18 @@ impl Presence {
         Self(Some(Arc::new(Inner { every, waiting: waiting.clone(), state })))
     }
 
+    /// One that is in no list: what it does is seen by who shares it.
+    #[must_use]
+    pub fn unlisted(step: Step, waiting: &Waiting) -> Self {
+        Self::new(step, "", Vec::new(), Duration::ZERO, waiting)
+    }
+
+    /// The jobs that it has in hand, oldest first.
+    #[must_use]
+    pub fn doing(&self) -> Vec<Doing> {
+        self.entry(false).map(|entry| entry.doing).unwrap_or_default()
+    }
+
     /// It takes jobs from `queue`.
     pub fn takes_from(&self, queue: &str) {
         if let Some(mut state) = self.state() {
@@ -338,7 +350,7 @@ impl Presence {
 
     /// Says who is here, now and then, until `stop`; then that it has ended. A store that is away misses some.
     pub async fn keep(&self, store: &dyn Records, stop: &CancellationToken) {
-        let Some(inner) = &self.0 else { return };
+        let Some(inner) = self.0.as_ref().filter(|inner| !inner.every.is_zero()) else { return };
         if let Err(error) = sweep(store).await {
             tracing::debug!(%error, "the roster is not swept");
         }
@@ -408,8 +420,8 @@ mod tests {
         let now = |ended| presence.entry(ended).unwrap();
         let at = now(false);
         assert_eq!(at.whereabouts(at.seen_ms), Whereabouts::Idle);
-        assert_eq!(at.whereabouts(at.seen_ms + 60_000), Whereabouts::Idle);
-        assert_eq!(at.whereabouts(at.seen_ms + 60_001), Whereabouts::Gone);
+        assert_eq!(at.whereabouts(at.seen_ms + 20_000), Whereabouts::Idle);
+        assert_eq!(at.whereabouts(at.seen_ms + 20_001), Whereabouts::Gone);
         let guard = waiting.on(On::Store, "away");
         assert_eq!(now(false).whereabouts(at.seen_ms), Whereabouts::Waiting);
         assert_eq!(now(false).waits.unwrap(), "waiting for the store: away");

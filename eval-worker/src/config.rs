@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bluefin_common::delivery::{AtWork, Leave};
+use bluefin_common::roster::Presence;
 use bluefin_common::waiting::Waiting;
 use tokio::sync::Mutex;
 
@@ -39,6 +40,8 @@ pub struct Config {
     pub at_work: AtWork,
     /// How often it says on the roster who it is and what it does; `None`: it is on none.
     pub on_roster: Option<Duration>,
+    /// What it is seen by that is on no roster.
+    pub seen_by: Presence,
 }
 
 impl Config {
@@ -60,6 +63,7 @@ impl Config {
             waiting: Waiting::default(),
             at_work: AtWork::default(),
             on_roster: None,
+            seen_by: Presence::default(),
         }
     }
 }

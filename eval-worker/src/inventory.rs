@@ -84,14 +84,28 @@ impl Inventory {
     pub async fn take(command: &[OsString]) -> Self {
         let (cuda, hip, host) = tokio::join!(ask(command, "cuda"), ask(command, "hip"), ask(command, "host"));
         let mut inventory = Self::default();
+        let mut absent = Vec::new();
         for (interface, listing) in [("cuda", cuda), ("hip", hip), ("host", host)] {
-            let Listing { devices, notes } =
+            let Listing { devices, mut notes } =
                 listing.unwrap_or_else(|reason| Listing { devices: Vec::new(), notes: vec![reason] });
+            absent.extend(
+                notes.iter().find_map(|note| absent_library(note)).map(|library| (interface, library.to_string())),
+            );
+            notes.retain(|note| absent_library(note).is_none());
             inventory.notes.extend(notes.into_iter().map(|note| format!("{interface}: {note}")));
             match interface {
                 "host" => inventory.host = devices.into_iter().next(),
                 _ => inventory.gpus.extend(devices),
             }
+        }
+        // A library that is used was found under a name behind those that were not.
+        absent.retain(|(interface, _)| !inventory.gpus.iter().any(|gpu| gpu.device.starts_with(interface)));
+        if !absent.is_empty() {
+            let named = absent.iter().map(|(interface, library)| format!("{interface} ({library})"));
+            let named = named.collect::<Vec<_>>().join(", ");
+            inventory
+                .notes
+                .push(format!("no GPU runtime is installed here for {named}: install its driver to use such a GPU"));
         }
         inventory
     }
@@ -190,6 +204,12 @@ impl Inventory {
     }
 }
 
+/// The library that a note is about, where it says of a name that the loader looked for that no such file is there.
+fn absent_library(note: &str) -> Option<&str> {
+    let (library, reason) = note.split_once(": ")?;
+    (!library.contains('/') && reason == "cannot open shared object file: No such file or directory").then_some(library)
+}
+
 /// What stands for the visible device of this number in a list of what is visible.
 fn entry(list: Option<String>, number: &str) -> String {
     let index: Option<usize> = number.parse().ok();
@@ -248,6 +268,14 @@ async fn ask(command: &[OsString], interface: &str) -> Result<Listing, String> {
 mod tests {
     use super::*;
     use crate::supervisor::Deadlines;
+
+    #[test]
+    fn a_library_that_is_not_there_is_told_from_one_that_does_not_work() {
+        let missing = "cannot open shared object file: No such file or directory";
+        assert_eq!(absent_library(&format!("libcuda.so.1: {missing}")), Some("libcuda.so.1"));
+        assert_eq!(absent_library(&format!("/opt/x/libamdhip64.so: {missing}")), None);
+        assert_eq!(absent_library("libcuda.so.1: lacks cuInit"), None);
+    }
 
     fn gpu(device: &str, target: &str, uuid: &str) -> DeviceInfo {
         DeviceInfo {

@@ -12,11 +12,11 @@ use bluefin_miopen::db::{Refused, WriteError};
 pub enum ExportError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("session {name}: not in the store, {known}")]
+    #[error("session {name}: there is none of that name; {instead}")]
     NoSession {
         name: SessionName,
-        /// The sessions that are there, for people.
-        known: String,
+        /// The session that may have been meant, or those that are there, for people.
+        instead: String,
     },
     #[error("{}: {source}", path.display())]
     Sqlite { path: PathBuf, source: rusqlite::Error },

@@ -8,6 +8,7 @@ use bluefin_common::files::FileSet;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::store::{Sessions, Store};
+use bluefin_common::suggest;
 use serde::Serialize;
 use tracing::info;
 
@@ -15,7 +16,7 @@ use crate::error::ExportError;
 use crate::fold::Fold;
 use crate::format::{AnyRecords, Format};
 use crate::formats::Formats;
-use crate::output::{ExportedFile, Output, WhichSpecs};
+use crate::output::{ExportedFile, Output, Owners, WhichSpecs};
 use crate::stream::{self, Folded};
 
 /// Warnings that are told one by one.
@@ -36,6 +37,8 @@ pub struct ExportRequest {
     pub base_name: Option<String>,
     /// Of which specs `winners.json` tells.
     pub specs: WhichSpecs,
+    /// Somebody named the formats: databases of MIOpen's are written even if nothing is in them.
+    pub is_named: bool,
 }
 
 impl ExportRequest {
@@ -49,6 +52,7 @@ impl ExportRequest {
             only: None,
             base_name: None,
             specs: WhichSpecs::Current(HashSet::new()),
+            is_named: false,
         }
     }
 }
@@ -76,9 +80,12 @@ pub async fn export(
     session: &SessionName,
     request: &ExportRequest,
 ) -> Result<ExportReport, ExportError> {
-    let empty = || request.formats.iter().map(|format| format.records()).collect::<Vec<AnyRecords>>();
+    let empty = || {
+        let records = request.formats.iter().map(|format| format.records()).collect::<Vec<AnyRecords>>();
+        (records, Owners::default())
+    };
     let gathered = gather(store, session, request.only.clone(), empty).await?;
-    let Gathered { session, records, groups, outcomes, unfinished, warnings: told } = gathered;
+    let Gathered { session, records: (records, owners), groups, outcomes, unfinished, warnings: told } = gathered;
     let mut warnings = Vec::new();
     if unfinished > 0 {
         warnings.push(format!("{unfinished} of {groups} groups are not finished yet"));
@@ -86,6 +93,7 @@ pub async fn export(
     warnings.extend(told);
     let base = request.base_name.clone().unwrap_or_else(|| session.target.db_basename());
     let mut out = Output::new(store, &session, &base, request.top, &request.specs, FileSet::new(&request.out)?);
+    out.omits_empty = owners.own && !owners.others && !request.is_named;
     for records in records {
         records.write(&mut out).await?;
     }
@@ -135,10 +143,7 @@ async fn find_session(store: &dyn Sessions, name: &SessionName) -> Result<Sessio
     if let Some(session) = store.session(name).await? {
         return Ok(session);
     }
-    let names: Vec<String> = store.sessions().await?.into_iter().map(|session| session.name.to_string()).collect();
-    let known = match names.as_slice() {
-        [] => "which holds no session".to_string(),
-        names => format!("which holds {}", names.join(", ")),
-    };
-    Err(ExportError::NoSession { name: name.clone(), known })
+    let all = store.sessions().await?;
+    let instead = suggest::instead(name.as_str(), all.iter().map(|session| session.name.as_str()));
+    Err(ExportError::NoSession { name: name.clone(), instead })
 }

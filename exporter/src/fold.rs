@@ -63,6 +63,19 @@ impl<'a> Group<'a> {
     }
 }
 
+/// Two that are told of the same groups.
+impl<A: Fold, B: Fold> Fold for (A, B) {
+    fn add(&mut self, group: &Group<'_>, warnings: &mut Warnings) {
+        self.0.add(group, warnings);
+        self.1.add(group, warnings);
+    }
+
+    fn merge(&mut self, other: Self, warnings: &mut Warnings) {
+        self.0.merge(other.0, warnings);
+        self.1.merge(other.1, warnings);
+    }
+}
+
 /// What is kept of any number of groups. One that was told of some groups, and then takes over another that was told of those
 /// behind them, is the same as one that was told of all.
 pub trait Fold: Sized + Send + 'static {

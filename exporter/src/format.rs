@@ -3,6 +3,7 @@
 
 pub mod aiter;
 pub mod find_db;
+pub mod header;
 pub mod kernel_db;
 pub mod perf_db;
 pub mod triton;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::format::Format;
 use crate::format::aiter::AiterFormat;
 use crate::format::find_db::FindFormat;
+use crate::format::header::HeaderFormat;
 use crate::format::kernel_db::KernelFormat;
 use crate::format::perf_db::PerfFormat;
 use crate::format::triton::TritonFormat;
@@ -24,6 +25,7 @@ impl Formats {
             Arc::new(PerfFormat),
             Arc::new(KernelFormat),
             Arc::new(WinnersFormat),
+            Arc::new(HeaderFormat),
             Arc::new(TritonFormat),
             Arc::new(AiterFormat),
         ])
@@ -112,6 +114,9 @@ mod tests {
     #[test]
     fn an_unknown_name_is_told_with_those_that_there_are() {
         let error = Formats::shipped().named("csv").unwrap_err().to_string();
-        assert_eq!(error, "format: found \"csv\", expected one of find-db, perf-db, kernel-db, winners, triton, aiter");
+        assert_eq!(
+            error,
+            "format: found \"csv\", expected one of find-db, perf-db, kernel-db, winners, header, triton, aiter"
+        );
     }
 }

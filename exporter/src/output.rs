@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bluefin_common::digest::Digest;
 use bluefin_common::files::FileSet;
+use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
 use bluefin_common::store::Store;
 use bluefin_miopen::db::WriteError;
@@ -16,6 +17,7 @@ use futures_util::future::{self, BoxFuture};
 use serde::Serialize;
 
 use crate::error::ExportError;
+use crate::fold::{Fold, Group, Warnings};
 
 /// One file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,6 +37,28 @@ pub enum WhichSpecs {
     All,
 }
 
+/// Whose the problems are that are exported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Owners {
+    /// Kernels of users' own.
+    pub(crate) own: bool,
+    /// Operations that MIOpen may have.
+    pub(crate) others: bool,
+}
+
+impl Fold for Owners {
+    fn add(&mut self, group: &Group<'_>, _: &mut Warnings) {
+        let own = matches!(group.problem, Problem::Kernel(_));
+        self.own |= own;
+        self.others |= !own;
+    }
+
+    fn merge(&mut self, other: Self, _: &mut Warnings) {
+        self.own |= other.own;
+        self.others |= other.others;
+    }
+}
+
 /// Where a format writes its files, and what it may need for them.
 pub struct Output<'a> {
     /// Where code objects are.
@@ -45,6 +69,9 @@ pub struct Output<'a> {
     /// Solvers kept for each find-db key; `None`: all.
     pub top: Option<usize>,
     pub specs: &'a WhichSpecs,
+    /// All problems are kernels of a user's own, and nobody asked for databases of MIOpen's by their names: one that would be empty is
+    /// not written.
+    pub omits_empty: bool,
     /// What was to be written and could not be, for people; told in this order.
     pub warnings: Vec<String>,
     /// Solvers of records in databases that MIOpen does not have.
@@ -74,6 +101,7 @@ impl<'a> Output<'a> {
             base,
             top,
             specs,
+            omits_empty: false,
             warnings: Vec::new(),
             own_solvers: BTreeSet::new(),
             notes: Vec::new(),

@@ -26,7 +26,7 @@ use crate::fold::{Fold, Group, Warnings};
 use crate::stream::{self, Take};
 
 pub use csv::CsvRows;
-pub use filter::{Filter, ProblemFilter};
+pub use filter::{Filter, ProblemFilter, is_solver};
 pub use json::JsonLines;
 pub use order::{Order, SortKey, Sorted};
 pub use parquet::ParquetRows;

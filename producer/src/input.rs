@@ -68,6 +68,8 @@ pub struct ProblemList {
     pub rejects: Vec<Reject>,
     /// What was left aside of commands and why, with the first line that has it and in how many lines.
     pub left_aside: BTreeMap<String, (usize, usize)>,
+    /// Sizes that commands do not give, as the driver has them, in the same way.
+    pub filled_up: BTreeMap<String, (usize, usize)>,
     /// Lines of a log that have nothing to do with problems.
     pub skipped: usize,
 }
@@ -75,10 +77,18 @@ pub struct ProblemList {
 impl ProblemList {
     /// One note for each thing that was left aside.
     pub fn notes(&self) -> impl Iterator<Item = String> {
-        self.left_aside.iter().map(|(what, (line, count))| {
-            let often = if *count > 1 { format!(", in {count} lines") } else { String::new() };
-            format!("{}:{line}: note: {what}, and was left aside{often}", self.name)
-        })
+        let often = |count: usize| if count > 1 { format!(", in {count} lines") } else { String::new() };
+        let left_aside = self.left_aside.iter().map(move |(what, (line, count))| {
+            format!("{}:{line}: note: {what}, and was left aside{}", self.name, often(*count))
+        });
+        let filled_up = self.filled_up.iter().map(move |(what, (line, count))| {
+            let often = often(*count);
+            format!(
+                "{}:{line}: note: sizes are missing; MIOpenDriver's defaults are taken: {what}{often}. Was the line cut off?",
+                self.name
+            )
+        });
+        left_aside.chain(filled_up)
     }
 
     /// One message for each rejected line: `name:line: reason`.
@@ -116,7 +126,9 @@ pub fn read_problems(name: &str, text: &[u8], overrides: &Overrides) -> ProblemL
             Content::Skipped => list.list.skipped += 1,
             content => {
                 let asked = asked_of(&content);
-                list.note(line.number, asked.as_ref().map_or(&[], |asked| &asked.left_aside));
+                if let Ok(asked) = &asked {
+                    list.note(line.number, asked);
+                }
                 list.add(line.number, line.bytes, asked.map(|asked| asked.problems));
             }
         }
@@ -147,9 +159,12 @@ impl<'a> Collector<'a> {
         Self { list, overrides, places: HashMap::new() }
     }
 
-    fn note(&mut self, line: usize, left_aside: &[String]) {
-        for what in left_aside {
+    fn note(&mut self, line: usize, asked: &Asked) {
+        for what in &asked.left_aside {
             self.list.left_aside.entry(what.clone()).or_insert((line, 0)).1 += 1;
+        }
+        if let Some(what) = &asked.filled_up {
+            self.list.filled_up.entry(what.clone()).or_insert((line, 0)).1 += 1;
         }
     }
 
@@ -190,7 +205,7 @@ fn asked_of(content: &Content<'_>) -> Result<Asked, String> {
         Content::GemmSize(size) => gemm_sizes::parse(size).map(|problem| vec![problem]),
         Content::Object(object) => object::problems(object),
     };
-    problems.map(|problems| Asked { problems, left_aside: Vec::new() })
+    problems.map(|problems| Asked { problems, left_aside: Vec::new(), filled_up: None })
 }
 
 /// The problem of a find-db key.

@@ -9,6 +9,7 @@ use bluefin_common::problem::Problem;
 use bluefin_common::session::SessionName;
 use bluefin_common::shelf;
 use bluefin_common::store::{Store, StoreError};
+use bluefin_common::suggest;
 use bluefin_common::wire::{self, Message, WireError};
 use serde::{Deserialize, Serialize};
 
@@ -92,8 +93,12 @@ pub enum LibraryError {
     Kind { shelf: String, key: String },
     #[error(transparent)]
     Encode(#[from] WireError),
-    #[error("tag {0}: there is none of that name; make it with bluefin problems import -t {0} -f FILE")]
-    NoTag(String),
+    #[error("tag {name}: there is none of that name; {instead}; bluefin problems import -t {name} -f FILE makes it")]
+    NoTag {
+        name: String,
+        /// The tag that may have been meant, or those that are there, for people.
+        instead: String,
+    },
 }
 
 impl LibraryError {
@@ -102,7 +107,7 @@ impl LibraryError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Store(error) => error.is_transient(),
-            Self::Corrupt { .. } | Self::Kind { .. } | Self::Encode(_) | Self::NoTag(_) => false,
+            Self::Corrupt { .. } | Self::Kind { .. } | Self::Encode(_) | Self::NoTag { .. } => false,
         }
     }
 }
@@ -215,7 +220,11 @@ impl<'a> Library<'a> {
     /// If there is none, or the store fails.
     pub async fn tag(&self, tag: &TagName) -> Result<Tag, LibraryError> {
         let found = self.store.records_of(shelf::TAGS, &[tag.to_string()]).await?;
-        let bytes = found.into_iter().flatten().next().ok_or_else(|| LibraryError::NoTag(tag.to_string()))?;
+        let Some(bytes) = found.into_iter().flatten().next() else {
+            let all = self.store.records(shelf::TAGS).await?;
+            let instead = suggest::instead(tag.as_str(), all.iter().map(|(name, _)| name.as_str()));
+            return Err(LibraryError::NoTag { name: tag.to_string(), instead });
+        };
         tag_of(tag.as_str(), &bytes)
     }
 

@@ -69,7 +69,7 @@ pub struct TuneArgs {
     #[arg(short, long, visible_alias = "output", value_name = "DIR", default_value = "tuned")]
     out: PathBuf,
     /// Where the work is kept, without a fleet
-    #[arg(long, value_name = "FILE", default_value = "bluefin.db")]
+    #[arg(long, value_name = "FILE", default_value_os_t = bluefin_campaign::config::state())]
     state: PathBuf,
     /// Name of the session [default: aiter-<gpu>-<digest of aiter's version and the arguments>]
     #[arg(long, value_name = "NAME")]

@@ -8,6 +8,7 @@ use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::clock::now_ms;
 use bluefin_common::session::SessionName;
 use bluefin_producer::jobs::{Found, JobPlace, Jobs};
+use bluefin_terminal::sheet::TableArgs;
 use bluefin_terminal::{jobs, out};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
@@ -19,19 +20,21 @@ const ROWS: usize = 50;
 #[command(
     after_help = "Examples:\n  bluefin jobs list --session nightly\n  bluefin jobs list --place compiling,evaluating\n  \
     bluefin jobs list --place failed,dead --json\n\n\
-    Without --place those that have no outcome: what is in somebody's hands first, then what waits, in the order in which it was \
-    asked for. With --json one object a line, and all of them."
+    What a worker has in hand comes first, then what waits in the order in which it was asked for, then what is done. \
+    With --json one object a line, and all of them."
 )]
 pub struct ListArgs {
     /// Only those of this session [default: of all sessions]
     #[arg(long, value_name = "NAME")]
     session: Option<SessionName>,
-    /// Only those that are there
+    /// Only jobs in these places [default: all]
     #[arg(long, value_parser = places(), value_name = "PLACE,...", value_delimiter = ',')]
     place: Vec<JobPlace>,
     /// At most so many [default: 50 in a table]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    #[command(flatten)]
+    table: TableArgs,
     /// Print as JSON, one job a line
     #[arg(long)]
     json: bool,
@@ -54,8 +57,8 @@ impl ListArgs {
         let store = &*opened.store;
         let sessions = named_or_all(store, self.session.as_ref()).await?;
         let (looked, planners) = (Jobs::look(store).await?, known().planners());
-        let mut rows = Rows::new(self.limit, self.json);
-        let ended = self.place.iter().any(|place| matches!(place, JobPlace::Done | JobPlace::Failed | JobPlace::Dead));
+        let mut rows = Rows::new(self.limit, self.json, self.table);
+        let ended = self.place.is_empty() || self.place.iter().any(|place| *place >= JobPlace::Done);
         let open = self.place.is_empty() || self.place.iter().any(|place| *place < JobPlace::Done);
         for session in &sessions {
             if rows.is_full() {
@@ -88,14 +91,15 @@ impl ListArgs {
 struct Rows {
     limit: usize,
     json: bool,
+    table: TableArgs,
     count: usize,
     kept: Vec<Found>,
 }
 
 impl Rows {
-    fn new(limit: Option<usize>, json: bool) -> Self {
-        let usual = if json { usize::MAX } else { ROWS };
-        Self { limit: limit.unwrap_or(usual), json, count: 0, kept: Vec::new() }
+    fn new(limit: Option<usize>, json: bool, table: TableArgs) -> Self {
+        let usual = if json || table.csv { usize::MAX } else { ROWS };
+        Self { limit: limit.unwrap_or(usual), json, table, count: 0, kept: Vec::new() }
     }
 
     /// Whether no more are wanted; a table counts a little further, to say that there are more.
@@ -121,11 +125,11 @@ impl Rows {
         if self.json {
             return Ok(());
         }
-        if self.kept.is_empty() {
+        if self.kept.is_empty() && !self.table.csv {
             return Ok(out::line("no job is there")?);
         }
-        out::line(jobs::table(&self.kept, now_ms()))?;
-        if self.count > self.limit {
+        self.table.print(&jobs::sheet(&self.kept, now_ms(), self.table.wide || self.table.csv))?;
+        if self.count > self.limit && !self.table.csv {
             out::line(format_args!("and more: --limit N, or --json for all"))?;
         }
         Ok(())

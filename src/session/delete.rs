@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use anyhow::anyhow;
 use bluefin_campaign::fleet::belongings::{Belongings, announce, remove};
+use bluefin_campaign::fleet::steer::unknown;
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::session::SessionName;
 use bluefin_common::spelled::bytes;
@@ -51,7 +51,7 @@ impl DeleteArgs {
     async fn delete(&self, store: &dyn Store) -> anyhow::Result<Belongings> {
         let is_there = store.session(&self.name).await?.is_some();
         if !is_there && standing::of(store, &self.name).await? != Standing::Deleted {
-            return Err(anyhow!("session {}: there is none of that name", self.name));
+            return Err(unknown(store, &self.name).await?);
         }
         if !self.consent.dry_run {
             store.may(Right::Remove).await?;

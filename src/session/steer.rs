@@ -97,7 +97,7 @@ impl Which {
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  bluefin session unpin nightly device.gfx90a-104\n  bluefin session unpin nightly\n\n\
-    bluefin session show names the pins. Workers that were refused look again within 10 s, and those that were not go on; results of \
+    The pins are what bluefin session show names. Workers that were refused look again within 10 s, and those that were not go on; results of \
     both compilers or devices are then in one session, unless the latter are ended first."
 )]
 pub struct UnpinArgs {

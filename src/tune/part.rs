@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use bluefin_campaign::config;
+use bluefin_campaign::listing::arch_or_target;
 use bluefin_campaign::machine::local::{Compilers, LocalDevice};
 use bluefin_campaign::order::Order;
 use bluefin_campaign::parts::{Compiled, Evaluated};
@@ -45,7 +47,7 @@ impl TuneArgs {
     async fn compile(&self, site: &Site) -> anyhow::Result<ExitCode> {
         let started = Instant::now();
         // A target need not be here; whatever else names a device does.
-        let target = match self.device.as_deref().map(str::parse) {
+        let target = match self.device.as_deref().or(config::get().device.as_deref()).map(arch_or_target) {
             Some(Ok(target)) => target,
             Some(Err(_)) | None => self.local_device().await?.target,
         };
@@ -60,7 +62,7 @@ impl TuneArgs {
         let Input { problems, specs, rejects, .. } = input;
         let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
         let order = Order { rejects, ..Order::of(session.clone(), problems, &asked) };
-        let compiled = site.compile(order, compilers, &mut self.display(&session)).await?;
+        let compiled = site.compile(order, compilers, &mut self.display(&session).that_only_compiles()).await?;
         let (plan, kept) = match compiled {
             Compiled::Nothing => return Ok(ExitCode::FAILURE),
             Compiled::Interrupted => return Ok(crate::interrupted()),

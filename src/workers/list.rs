@@ -6,17 +6,20 @@ use bluefin_campaign::ports::FleetArgs;
 use bluefin_common::clock::now_ms;
 use bluefin_common::roster;
 use bluefin_terminal::out;
-use bluefin_terminal::workers::{Listed, text};
+use bluefin_terminal::sheet::TableArgs;
+use bluefin_terminal::workers::{Listed, notes, sheet};
 
 /// Show the workers of the fleet: where they are, what they do, what they refuse, and who is gone
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  bluefin workers\n  bluefin workers --json\n\n\
-    Each says so every 10 seconds. Who was not heard of for a minute is gone, and stays in the list for a day; who ended in order, \
-    for an hour.\nExit code 1: none is here.")]
+    Each says so every 5 seconds. A worker that was not heard of for 20 seconds is gone, and stays in the list for a day; one that \
+    ended in order, for an hour.\nExit code 1: none is here.")]
 pub struct WorkersArgs {
     /// Only those that are here
     #[arg(long)]
     here: bool,
+    #[command(flatten)]
+    table: TableArgs,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -34,7 +37,11 @@ impl WorkersArgs {
         if self.json {
             out::json(&listed)?;
         } else {
-            out::line(text(&listed, now).trim_end())?;
+            self.table.print(&sheet(&listed, now))?;
+            let notes = notes(&listed, now);
+            if !self.table.csv && !notes.is_empty() {
+                out::line(notes.trim_end())?;
+            }
         }
         Ok(if listed.iter().any(|one| one.state.is_here()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

@@ -2,8 +2,6 @@
 
 use std::io::IsTerminal;
 
-use comfy_table::{Attribute, Cell, Color};
-
 /// What a colour says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
@@ -32,18 +30,6 @@ impl Tone {
 /// Whether `stream` is written in colour.
 pub fn on(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-}
-
-/// A cell of a table on standard output.
-pub fn cell(text: impl ToString, tone: Option<Tone>) -> Cell {
-    let cell = Cell::new(text);
-    match tone.filter(|_| on(&std::io::stdout())) {
-        None => cell,
-        Some(Tone::Good) => cell.fg(Color::DarkGreen),
-        Some(Tone::Bad) => cell.fg(Color::DarkRed),
-        Some(Tone::Waits) => cell.fg(Color::DarkYellow),
-        Some(Tone::Aside) => cell.add_attribute(Attribute::Dim),
-    }
 }
 
 /// A line on standard output, without its end.

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use crate::{out, width};
+use crate::out;
+use crate::sheet::{Sheet, TableArgs, cell, number, text};
 use bluefin_campaign::listing::{Listed, Listing};
-use comfy_table::CellAlignment;
 
 /// Whether candidates are listed alone.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -22,25 +22,20 @@ pub fn print(listing: &Listing, json: bool) -> anyhow::Result<ExitCode> {
     if json {
         out::json(listing)?;
     } else {
-        out::line(table(&listing.problems))?;
+        TableArgs::default().print(&sheet(&listing.problems))?;
         out::line(listing.sentence())?;
     }
     Ok(if listing.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn table(problems: &[Listed]) -> comfy_table::Table {
-    let mut table = width::table();
-    table.set_header(["problem", "solver", "candidates", "of valid"]);
+fn sheet(problems: &[Listed]) -> Sheet {
+    let mut sheet = Sheet::new([text("solver"), number("candidates"), number("of valid")]).headed("problem");
     for Listed { label, solvers, .. } in problems {
+        sheet.heading(label);
         for one in solvers {
-            let (candidates, about) = (one.candidates.to_string(), if one.exact { "" } else { "about " });
-            table.add_row([label.as_str(), &one.solver, &candidates, &format!("{about}{}", one.valid_candidates)]);
+            let about = if one.exact { "" } else { "about " };
+            sheet.row([cell(&one.solver), cell(one.candidates), cell(format!("{about}{}", one.valid_candidates))]);
         }
     }
-    for column in [2, 3] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
+    sheet
 }

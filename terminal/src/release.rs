@@ -1,10 +1,10 @@
 //! A release for people and for programs.
 
 use bluefin_exporter::release::{Base, Created, Manifest, Move};
-use comfy_table::Table;
 use serde_json::{Value, json};
 
-use crate::{moment, out, width};
+use crate::sheet::{Sheet, cell, text};
+use crate::{moment, out};
 
 /// A manifest for programs: digests and the target as texts.
 #[must_use]
@@ -80,23 +80,31 @@ fn base(manifest: &Manifest) -> String {
 
 /// A row for each release, with the channels that point to it.
 #[must_use]
-pub fn table(manifests: &[Manifest], pointing: impl Fn(&Manifest) -> Vec<String>) -> Table {
-    let mut table = width::table();
-    table.set_header(["release", "target", "made", "base", "sessions", "policy", "records", "channels"]);
+pub fn sheet(manifests: &[Manifest], pointing: impl Fn(&Manifest) -> Vec<String>) -> Sheet {
+    let mut sheet = Sheet::new([
+        text("release"),
+        text("target"),
+        text("made"),
+        text("base").rank(4),
+        text("sessions").rank(2),
+        text("policy").rank(3),
+        text("records").rank(1),
+        text("channels"),
+    ]);
     for manifest in manifests {
         let records = manifest.files.iter().map(|file| format!("{} {}", file.name, file.records));
-        table.add_row([
-            manifest.name.to_string(),
-            manifest.target.to_string(),
-            moment::at(manifest.created_ms),
-            base(manifest),
-            manifest.sessions.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
-            manifest.policy.to_string(),
-            records.collect::<Vec<_>>().join("\n"),
-            pointing(manifest).join("\n"),
+        sheet.row([
+            cell(&manifest.name),
+            cell(&manifest.target),
+            cell(moment::at(manifest.created_ms)),
+            cell(base(manifest)),
+            cell(manifest.sessions.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
+            cell(manifest.policy),
+            cell(records.collect::<Vec<_>>().join("\n")),
+            cell(pointing(manifest).join("\n")),
         ]);
     }
-    table
+    sheet
 }
 
 /// Says what a release is, and where the channel was that it was found by.

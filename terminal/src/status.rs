@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bluefin_campaign::fleet::status::{Running, SessionStatus, Status};
-use bluefin_common::spelled::human;
+use bluefin_common::spelled::{counted, human};
 use bluefin_common::standing::Standing;
-use comfy_table::{Cell, CellAlignment};
 
 use crate::colour::{self, Tone};
-use crate::width;
+use crate::sheet::{Sheet, cell, number, text, toned, wrapped};
 
 /// Jobs of a session that are named as what runs now.
 const RUNNING: usize = 3;
@@ -22,31 +21,53 @@ fn tone(status: &SessionStatus) -> Option<Tone> {
     }
 }
 
-/// What runs now, and how long it takes still.
-fn notes(status: &SessionStatus, text: &mut String) {
+/// What keeps it, what runs now, and how long it takes still.
+fn notes(status: &SessionStatus, notes: &mut Notes) {
     let name = &status.session.name;
     for reason in &status.why {
-        let line = colour::line(&format!("{name}: {reason}"), Tone::Waits);
-        text.push_str(&format!("{line}\n"));
+        notes.push(format!("{name}: {reason}"), Some(Tone::Waits));
     }
     for Running { worker, step, problem, job, seconds } in status.running.iter().take(RUNNING) {
         let (job, verb) = (job.get(..8).unwrap_or(job), if step == "compile" { "compiles" } else { "evaluates" });
-        text.push_str(&format!("{name}: {worker} {verb} {problem} (job {job}), {seconds}s\n"));
+        notes.push(format!("{name}: {worker} {verb} {problem} (job {job}), {seconds}s"), None);
     }
     if status.running.len() > RUNNING {
-        text.push_str(&format!("{name}: and {} jobs more in hand\n", status.running.len() - RUNNING));
+        notes.push(format!("{name}: and {} jobs more in hand", status.running.len() - RUNNING), None);
     }
     if let Some(left_s) = status.left_s {
-        text.push_str(&format!("{name}: at least {} left\n", human(Duration::from_secs(left_s))));
+        notes.push(format!("{name}: at least {} left", human(Duration::from_secs(left_s))), None);
     }
 }
 
-/// All of it, for people.
+/// Lines below the table.
+struct Notes {
+    columns: usize,
+    text: String,
+}
+
+impl Notes {
+    fn push(&mut self, note: String, tone: Option<Tone>) {
+        for line in wrapped(&note, self.columns, 0) {
+            let line = tone.map_or_else(|| line.clone(), |tone| colour::line(&line, tone));
+            self.text.push_str(&format!("{line}\n"));
+        }
+    }
+}
+
+/// A row for each session.
 #[must_use]
-pub fn tables(status: &Status) -> String {
-    let mut text = String::new();
-    let mut table = width::table();
-    table.set_header(["session", "target", "perf", "find", "groups", "timed", "pruned", "failed", "state"]);
+pub fn sheet(status: &Status) -> Sheet {
+    let mut sheet = Sheet::new([
+        text("session"),
+        text("target").rank(1),
+        number("perf"),
+        number("find"),
+        number("groups").rank(3),
+        number("timed"),
+        number("pruned").rank(2),
+        number("failed"),
+        text("state"),
+    ]);
     for session in &status.sessions {
         let progress = &session.progress;
         let jobs = |stage: &str| {
@@ -55,40 +76,40 @@ pub fn tables(status: &Status) -> String {
         };
         let candidates = |name: &str| progress.candidates.get(name).copied().unwrap_or(0);
         let failed = progress.candidates.values().sum::<u64>() - candidates("timed") - candidates("pruned");
-        table.add_row([
-            Cell::new(&session.session.name),
-            Cell::new(&session.session.target),
-            Cell::new(jobs("perf")),
-            Cell::new(jobs("find")),
-            Cell::new(format!("{}/{}", progress.groups - progress.unsettled_groups, progress.groups)),
-            Cell::new(candidates("timed")),
-            Cell::new(candidates("pruned")),
-            colour::cell(failed, (failed > 0).then_some(Tone::Bad)),
-            colour::cell(session.state(), tone(session)),
+        sheet.row([
+            cell(&session.session.name),
+            cell(&session.session.target),
+            cell(jobs("perf")),
+            cell(jobs("find")),
+            cell(format!("{}/{}", progress.groups - progress.unsettled_groups, progress.groups)),
+            cell(candidates("timed")),
+            cell(candidates("pruned")),
+            toned(failed, (failed > 0).then_some(Tone::Bad)),
+            toned(session.state(), tone(session)),
         ]);
     }
-    for column in 2..8 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    text.push_str(&format!("{table}\n"));
+    sheet
+}
+
+/// All of it, for people, in lines of at most `columns` characters.
+#[must_use]
+pub fn tables(status: &Status, columns: usize) -> String {
+    let mut below = Notes { columns, text: String::new() };
     for session in &status.sessions {
-        notes(session, &mut text);
+        notes(session, &mut below);
     }
     for session in &status.sessions {
         for (kind, count) in &session.progress.candidates {
             if kind != "timed" && kind != "pruned" {
-                text.push_str(&format!("{}: {count} candidates failed: {kind}\n", session.session.name));
+                below.push(format!("{}: {} failed: {kind}", session.session.name, counted(*count, "candidate")), None);
             }
         }
     }
     for (queue, depth) in status.queues.iter().flatten() {
-        text.push_str(&format!("{depth:>8} {queue}\n"));
+        below.text.push_str(&format!("{depth:>8} {queue}\n"));
     }
     for reason in &status.away {
-        let line = colour::line(&format!("away: {reason}"), Tone::Bad);
-        text.push_str(&format!("{line}\n"));
+        below.push(format!("away: {reason}"), Some(Tone::Bad));
     }
-    text
+    format!("{}\n{}", sheet(status).fitting(columns), below.text)
 }

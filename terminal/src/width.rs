@@ -3,21 +3,23 @@
 use comfy_table::{ContentArrangement, Table, presets};
 use terminal_size::{Height, Width, terminal_size};
 
-/// Columns of standard output: what COLUMNS says, else those of the terminal. `None`: it is none, and a table may be as wide as it
-/// likes.
-pub fn of_stdout() -> Option<usize> {
+/// Columns of a line that goes to a pipe or a file.
+pub const PIPE: usize = 120;
+
+/// Columns of standard output: what COLUMNS says, else those of the terminal, else [`PIPE`].
+pub fn of_stdout() -> usize {
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
-    said.filter(|columns| *columns > 0).or_else(|| terminal_size().map(|(Width(columns), _)| columns.into()))
+    let said = said.filter(|columns| *columns > 0);
+    said.or_else(|| terminal_size().map(|(Width(columns), _)| columns.into())).unwrap_or(PIPE)
 }
 
-/// A table that fits standard output: what is too wide goes on in the next line of its cell.
+/// A table of a benchmark that fits standard output: what is too wide goes on in the next line of its cell. What people of the field
+/// read is a [`Sheet`](crate::sheet::Sheet).
 pub fn table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
-    if let Some(width) = of_stdout() {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
-    }
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(u16::try_from(of_stdout()).unwrap_or(u16::MAX));
     table
 }
 

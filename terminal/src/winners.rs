@@ -1,89 +1,74 @@
 //! The closing table: for each problem the winner and what tuning gained.
 
-use crate::colour::{self, Tone};
-use crate::width;
+use crate::colour::Tone;
+use crate::sheet::{Cell, Column, Sheet, cell, number, text, toned};
 use bluefin_exporter::summary::{Summary, Winner};
 use bluefin_exporter::troubles::shortened;
-use comfy_table::{Cell, CellAlignment, ColumnConstraint, Table};
 
 /// Most characters of a reason.
 const MAX_REASON: usize = 100;
 
-/// Columns of a terminal from which on winner and params have columns of their own.
-const WIDE: usize = 150;
-/// Columns from which on there is room for more than what was gained over default params.
-const ROOMY: usize = 104;
-
-/// A row for each problem, in the order given, as wide as the terminal: where that is narrow, winner and params stand below their
-/// problem.
-pub fn table(summaries: &[Summary]) -> Table {
-    of_width(summaries, width::of_stdout().unwrap_or(usize::MAX))
+/// A row for each problem, in the order given: where there is little room, winner and params stand below their problem.
+#[must_use]
+pub fn sheet(summaries: &[Summary], columns: usize) -> Sheet {
+    let wide = of(summaries, true);
+    if wide.fits(columns) { wide } else { of(summaries, false) }
 }
 
-fn of_width(summaries: &[Summary], columns: usize) -> Table {
-    let mut table = width::table();
-    let names: &[&str] = if columns >= WIDE { &["problem", "winner", "params"] } else { &["problem, winner"] };
-    let numbers: &[&str] = if columns >= ROOMY {
-        &["time", "±", "GFLOP/s", "vs default", "vs reference"]
-    } else {
-        &["time", "±", "vs default"]
-    };
-    table.set_header(names.iter().chain(numbers));
+/// With columns of their own for winner and params, or without.
+fn of(summaries: &[Summary], wide: bool) -> Sheet {
+    let names: &[Column] =
+        if wide { &[text("problem"), text("winner"), text("params")] } else { &[text("problem, winner")] };
+    // A column has one unit.
+    let numbers = [
+        number("time"),
+        number("±"),
+        number("GFLOP/s").rank(2),
+        number("GB/s").rank(2),
+        number("vs default"),
+        number("vs reference").rank(1),
+    ];
+    let mut sheet = Sheet::new(names.iter().copied().chain(numbers));
     for summary in summaries {
         let Some(winner) = &summary.winner else {
-            let none = colour::cell(format!("none: {}", failures(summary)), Some(Tone::Bad));
-            if columns >= WIDE {
-                table.add_row([Cell::new(&summary.label), none]);
+            let none = format!("none: {}", failures(summary));
+            let named = if wide {
+                vec![cell(&summary.label), toned(none, Some(Tone::Bad)), cell("")]
             } else {
-                table.add_row([Cell::new(&summary.label)]);
-                table.add_row([none]);
-            }
+                vec![toned(format!("{}\n{none}", summary.label), Some(Tone::Bad))]
+            };
+            sheet.row(named.into_iter().chain(numbers.map(|_| cell(""))));
             continue;
         };
         let params: Vec<String> = winner.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let tie = if winner.ties > 0 { format!(" (ties with {})", winner.ties) } else { String::new() };
         let named =
             [summary.label.clone(), format!("{}{tie}", winner.solver.trim_start_matches("Bluefin")), params.join(" ")];
-        let mut row: Vec<Cell> = if columns >= WIDE {
-            named.iter().map(Cell::new).collect()
+        let named = if wide {
+            named.map(cell).to_vec()
         } else {
-            vec![Cell::new(named.iter().filter(|line| !line.is_empty()).cloned().collect::<Vec<_>>().join("\n"))]
+            vec![cell(named.iter().filter(|line| !line.is_empty()).cloned().collect::<Vec<_>>().join("\n"))]
         };
-        row.extend([Cell::new(format!("{:.3} ms", winner.median_ms)), spread(winner)]);
-        let over_default = times(winner.speedup_over_default, winner.over_default());
-        if columns >= ROOMY {
-            let over_reference = times(winner.speedup_over_reference, winner.over_reference());
-            row.extend([Cell::new(work(winner)), over_default, over_reference]);
-        } else {
-            row.push(over_default);
-        }
-        table.add_row(row);
+        let rate = |rate: Option<f64>| cell(rate.map(|rate| format!("{rate:.1}")).unwrap_or_default());
+        sheet.row(named.into_iter().chain([
+            cell(format!("{:.3} ms", winner.median_ms)),
+            spread(winner),
+            rate(winner.gflops),
+            rate(winner.gbytes_per_s),
+            times(winner.speedup_over_default, winner.over_default()),
+            times(winner.speedup_over_reference, winner.over_reference()),
+        ]));
     }
-    for column in names.len()..names.len() + numbers.len() {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-            // A number is not torn apart.
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
-    table
+    sheet
 }
 
 /// As a share of the time; bad where the time is in doubt.
 fn spread(winner: &Winner) -> Cell {
     let text = format!("{:.1} %", 100.0 * winner.spread_ms / winner.median_ms);
     match winner.noise {
-        Some(_) => colour::cell(format!("{text}\nnoisy"), Some(Tone::Bad)),
-        None => Cell::new(text),
+        Some(_) => toned(format!("{text}\nnoisy"), Some(Tone::Bad)),
+        None => cell(text),
     }
-}
-
-/// GFLOP/s, and GB/s where those are known.
-fn work(winner: &Winner) -> String {
-    let known = [(winner.gflops, ""), (winner.gbytes_per_s, " GB/s")];
-    let known = known.into_iter().filter_map(|(rate, unit)| Some(format!("{:.1}{unit}", rate?)));
-    let text = known.collect::<Vec<_>>().join(", ");
-    if text.is_empty() { "-".to_string() } else { text }
 }
 
 /// What was gained, which is good or bad where the two digits show it.
@@ -93,7 +78,7 @@ fn times(gained: Option<f64>, text: Option<String>) -> Cell {
         Some(factor) if factor < 0.995 => Some(Tone::Bad),
         _ => None,
     };
-    colour::cell(text.unwrap_or_else(|| "-".to_string()), tone)
+    toned(text.unwrap_or_else(|| "-".to_string()), tone)
 }
 
 fn failures(summary: &Summary) -> String {
@@ -142,15 +127,14 @@ mod tests {
             nothing_tuned: false,
             reason: None,
         };
-        for columns in [80, 104, 150] {
-            let mut table = of_width(std::slice::from_ref(&summary), columns);
-            table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic).set_width(columns as u16);
-            let text = table.to_string();
+        for columns in [80, 104, 150, 200] {
+            let text = sheet(std::slice::from_ref(&summary), columns).fitting(columns);
             assert!(text.lines().all(|line| line.chars().count() <= columns), "{columns}:\n{text}");
-            let whole = ["123.456 ms", "19.4 %", "1.15x ± 0.19"];
-            assert!(whole.iter().all(|number| text.contains(number)), "{columns}:\n{text}");
-            assert_eq!(text.contains("13.79x ± 2.79"), columns >= ROOMY, "{text}");
-            assert!(text.lines().count() <= 7, "{columns}:\n{text}");
+            let whole = ["123.456 ms", "19.4 %", "1.15x ± 0.19", "57.9", "13.79x ± 2.79", "ConvBwdWeightsHostGemm"];
+            assert!(whole.iter().all(|word| text.contains(word)), "{columns}:\n{text}");
+            let header = text.lines().next().unwrap_or_default();
+            assert_eq!(header.contains("vs reference"), columns > 80, "{text}");
+            assert!(!header.contains("GB/s"), "no winner has any:\n{text}");
         }
     }
 }

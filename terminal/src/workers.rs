@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use bluefin_common::roster::{Entry, Whereabouts};
-use bluefin_common::spelled::human;
-use comfy_table::{Cell, CellAlignment};
+use bluefin_common::spelled::{counted, human};
 use serde::Serialize;
 
-use crate::colour::{self, Tone};
-use crate::width;
+use crate::colour::Tone;
+use crate::sheet::{Sheet, cell, number, text, toned};
 
 /// A worker as it is listed.
 #[derive(Serialize)]
@@ -20,13 +19,20 @@ pub struct Listed {
     pub state: Whereabouts,
 }
 
-/// A row for each worker, then what stands in somebody's way.
+/// A row for each worker.
 #[must_use]
-pub fn text(listed: &[Listed], now_ms: u64) -> String {
-    let since = |then_ms: u64| human(Duration::from_millis(now_ms.saturating_sub(then_ms)));
-    let mut table = width::table();
-    table.set_header(["worker", "step", "serves", "release", "state", "since", "in hand", "done", "failed"]);
-    let mut notes = String::new();
+pub fn sheet(listed: &[Listed], now_ms: u64) -> Sheet {
+    let mut sheet = Sheet::new([
+        text("worker"),
+        text("step").rank(1),
+        text("serves").rank(2),
+        text("release").rank(4),
+        text("state"),
+        number("since"),
+        number("in hand").rank(3),
+        number("done"),
+        number("failed"),
+    ]);
     for Listed { entry, state } in listed {
         let settled = |name: &str| entry.settled.get(name).copied().unwrap_or(0);
         let since_ms = match (state, entry.doing.first()) {
@@ -34,27 +40,45 @@ pub fn text(listed: &[Listed], now_ms: u64) -> String {
             (Whereabouts::Gone | Whereabouts::Ended, _) => entry.seen_ms,
             _ => entry.begun_ms,
         };
-        table.add_row([
-            Cell::new(&entry.worker),
-            Cell::new(&entry.step),
-            Cell::new(entry.serves.join(" ")),
-            Cell::new(&entry.release),
-            colour::cell(state.name(), tone(*state)),
-            Cell::new(since(since_ms)),
-            Cell::new(if state.is_here() { entry.in_hand.to_string() } else { String::new() }),
-            Cell::new(settled("done")),
-            colour::cell(settled("dead"), (settled("dead") > 0).then_some(Tone::Bad)),
+        sheet.row([
+            cell(&entry.worker),
+            cell(&entry.step),
+            cell(entry.serves.join(" ")),
+            cell(&entry.release),
+            toned(state.name(), tone(*state)),
+            cell(age(since_ms, now_ms)),
+            cell(if state.is_here() { entry.in_hand.to_string() } else { String::new() }),
+            cell(settled("done")),
+            toned(settled("dead"), (settled("dead") > 0).then_some(Tone::Bad)),
         ]);
+    }
+    sheet
+}
+
+/// What stands in somebody's way, and who was not heard of; a line each.
+#[must_use]
+pub fn notes(listed: &[Listed], now_ms: u64) -> String {
+    let mut notes = String::new();
+    for Listed { entry, state } in listed {
         if state.is_here() {
             remarks(entry, &mut notes);
+        } else if *state == Whereabouts::Gone {
+            let (worker, age) = (&entry.worker, age(entry.seen_ms, now_ms));
+            notes.push_str(&format!("{worker}: not heard of for {age}"));
+            let held = counted(entry.in_hand, "job");
+            let job = entry.doing.first().and_then(|doing| doing.job.get(..8).or(Some(&doing.job)));
+            let job = job.map(|job| format!(" (job {job})")).unwrap_or_default();
+            notes.push_str(&match entry.in_hand {
+                0 => "\n".to_string(),
+                _ => format!("; it had {held} in hand{job}, which its broker gives to another worker\n"),
+            });
         }
     }
-    for column in 5..9 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!("{table}\n{notes}")
+    notes
+}
+
+fn age(then_ms: u64, now_ms: u64) -> String {
+    human(Duration::from_millis(now_ms.saturating_sub(then_ms)))
 }
 
 fn tone(state: Whereabouts) -> Option<Tone> {

@@ -36,7 +36,7 @@ fn a_session_that_does_not_move_says_why() {
     let evals =
         || why(&fleet, "still").iter().any(|reason| reason.contains("wait in bluefin.eval.gfx000-1, and no worker"));
     wait_until(PATIENCE, "jobs that nobody evaluates", evals);
-    // It says so itself every ten seconds.
+    // It says so itself every five seconds.
     let builder = || json(&expect(&mut fleet.bluefin(&["workers", "--json"]), 0))[0].clone();
     let queue = Value::from("bluefin.compile.noop.gfx000-1");
     wait_until(PATIENCE, "its queue", || builder()["queues"].as_array().unwrap().contains(&queue));
@@ -65,7 +65,11 @@ fn a_session_that_does_not_move_says_why() {
     assert!(
         text(&expect(&mut fleet.bluefin(&["job", "0000000000000000"]), 1).stderr).contains("none whose id begins so")
     );
-    assert!(text(&expect(&mut fleet.bluefin(&["jobs", "list"]), 0).stdout).contains("no job is there"));
+    assert!(
+        text(&expect(&mut fleet.bluefin(&["jobs", "list", "--place", "waiting"]), 0).stdout)
+            .contains("no job is there")
+    );
+    assert!(text(&expect(&mut fleet.bluefin(&["jobs", "list"]), 0).stdout).contains("done"));
     for worker in [compile, eval] {
         worker.signal(Signal::TERM);
         assert_eq!(worker.wait(PATIENCE), Some(0), "{}", fleet.logged());
@@ -81,6 +85,22 @@ fn a_session_that_does_not_move_says_why() {
     let log = fleet.logged();
     assert_eq!(log.lines().filter(|line| line.contains(": done job=")).count() as u64, done, "{log}");
     assert!(log.contains(": compiled job="), "{log}");
+}
+
+#[test]
+fn a_worker_that_is_killed_is_not_heard_of_soon() {
+    let (fleet, _vhost, _redis, _cache) = on_servers();
+    let worker = fleet.worker(&["eval-worker", "--device", "noop:gfx000-1", "--name", "gpu-7"]);
+    let told = || text(&fleet.bluefin(&["workers"]).output().unwrap().stdout);
+    wait_until(PATIENCE, "it to be here", || told().contains("idle"));
+    worker.signal(Signal::KILL);
+    worker.wait(PATIENCE);
+    let killed = std::time::Instant::now();
+    wait_until(PATIENCE, "it to be missed", || told().contains("gpu-7: not heard of for 2"));
+    assert!(killed.elapsed() < Duration::from_secs(30), "{:?}", killed.elapsed());
+    let table = told();
+    assert!(table.contains("not heard of") && !table.contains("working"), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 120), "{table}");
 }
 
 #[tokio::test]

@@ -298,7 +298,7 @@ fn a_state_file_is_steered_too() {
     assert!(listed.lines().all(|line| line.chars().count() <= 80), "{listed}");
     for line in text(&ids.stdout).lines() {
         let job: Value = serde_json::from_str(line).unwrap();
-        assert!(listed.contains(&format!("│ {} ┆ done", &job["job"].as_str().unwrap()[..12])), "{listed}");
+        assert!(listed.contains(&format!("  {}  done", &job["job"].as_str().unwrap()[..12])), "{listed}");
     }
     let unpinned = text(&run(&["session", "unpin", "s"], 0).stdout);
     assert!(unpinned.contains("unpinned toolchain."), "{unpinned}");

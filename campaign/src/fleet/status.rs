@@ -14,6 +14,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::fleet::queues::{possible_queues, queue_names};
+use crate::fleet::steer::unknown;
 use crate::fleet::why::{self, Fleet};
 use crate::ports::StoreArgs;
 use crate::usage::Usage;
@@ -103,8 +104,8 @@ impl<'a> Looker<'a> {
     pub async fn look(&mut self) -> anyhow::Result<Status> {
         let mut away = Vec::new();
         let sessions = answer(self.sessions(), &mut away).await?;
-        if let (Some(name), Some([])) = (self.session, sessions.as_deref()) {
-            anyhow::bail!("session {name}: there is none of that name");
+        if let (Some(name), Some([]), Some(store)) = (self.session, sessions.as_deref(), &self.store) {
+            return Err(unknown(&**store, name).await?);
         }
         let sessions = sessions.unwrap_or_default();
         let mut queues = None;

@@ -7,6 +7,7 @@ use bluefin_common::priority::{self, Priority};
 use bluefin_common::session::{Session, SessionName};
 use bluefin_common::standing::{self, Standing};
 use bluefin_common::store::{Records, Sessions, Store};
+use bluefin_common::suggest;
 use bluefin_producer::Metrics;
 use bluefin_producer::enqueue::{Publish, Ways};
 use bluefin_producer::request::{reconcile, requests};
@@ -19,8 +20,20 @@ pub const NOTES: [&str; 4] = ["rocm", "miopen", "docker", "ticket"];
 
 /// The session of that name.
 pub async fn find(store: &dyn Sessions, name: &SessionName) -> anyhow::Result<Session> {
-    let found = store.session(name).await?;
-    found.ok_or_else(|| anyhow!("session {name}: there is none of that name"))
+    match store.session(name).await? {
+        Some(session) => Ok(session),
+        None => Err(unknown(store, name).await?),
+    }
+}
+
+/// That there is no session of that name, and which one may have been meant.
+///
+/// # Errors
+/// If the store fails.
+pub async fn unknown(store: &dyn Sessions, name: &SessionName) -> anyhow::Result<anyhow::Error> {
+    let all = store.sessions().await?;
+    let instead = suggest::instead(name.as_str(), all.iter().map(|session| session.name.as_str()));
+    Ok(anyhow!("session {name}: there is none of that name; {instead}"))
 }
 
 /// The session of that name, or all where none is named.

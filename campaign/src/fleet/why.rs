@@ -6,6 +6,7 @@ use std::time::Duration;
 use bluefin_common::broker::{Broker, BrokerError, DEAD_QUEUE, DELAYS, delay_queue};
 use bluefin_common::clock::now_ms;
 use bluefin_common::job::eval_queue;
+use bluefin_common::metrics::Settled;
 use bluefin_common::roster::{self, Doing, Entry, Whereabouts};
 use bluefin_common::session::Session;
 use bluefin_common::spelled::human;
@@ -142,7 +143,19 @@ impl Fleet {
             return None;
         }
         let left_ms = busy_ms as f64 / done as f64 * left(progress) as f64 / devices as f64;
-        Some(Duration::from_secs_f64(left_ms / 1000.0))
+        // Jobs that overlap are busy at the same time, so that the pace at which they end says more.
+        let at_pace = self.pace(session).map(|pace| left(progress) as f64 / pace);
+        Some(Duration::from_secs_f64(at_pace.map_or(left_ms, |left| left.min(left_ms)) / 1000.0))
+    }
+
+    /// Jobs in a millisecond that those end who take jobs of `session`, since they began; `None` where none ended.
+    fn pace(&self, session: &Session) -> Option<f64> {
+        let queue = eval_queue(&session.target, session.method);
+        let of_worker = |(entry, _): (&Entry, Whereabouts)| {
+            let done = entry.settled.get(Settled::Done.name()).copied().unwrap_or(0);
+            done as f64 / entry.seen_ms.saturating_sub(entry.begun_ms).max(1) as f64
+        };
+        Some(self.takers(&queue).map(of_worker).sum()).filter(|pace| *pace > 0.0)
     }
 }
 
@@ -288,5 +301,8 @@ mod tests {
         assert_eq!(left(vec![worker()]), Some(Duration::from_secs(16)));
         assert_eq!(left(vec![worker(), worker()]), Some(Duration::from_secs(8)));
         assert_eq!(left(Vec::new()), None);
+        // Four overlap: 20 ended in a second.
+        let settled = BTreeMap::from([("done".to_string(), 20)]);
+        assert_eq!(left(vec![Entry { begun_ms: NOW - 1000, settled, ..worker() }]), Some(Duration::from_secs(4)));
     }
 }

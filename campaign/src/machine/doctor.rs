@@ -33,19 +33,24 @@ pub async fn check_workers(fleet: &FleetArgs, report: &mut Report) {
             Err(_) => report.finding("store", "no answer in 10 s"),
         }
     }
-    let mut compilers = 0;
-    let of_kernels = |name| Method::of_toolchain(name) == Some(Method::KERNELS);
-    for compiler in known().toolchains.usual().filter(|known| of_kernels(known.name)) {
-        let name = compiler.name;
-        match (compiler.probe)(&Programs::default()).await {
-            Ok(found) => {
-                compilers += 1;
-                report.note(format!("compiler {name}"), found.identity().to_string());
-            }
-            Err(error) => report.note(format!("compiler {name}"), format!("not usable: {error}")),
-        }
+    let compilers = compilers().await;
+    let none = compilers.iter().all(|(_, found)| found.is_err());
+    for (name, found) in compilers {
+        report.note(format!("compiler {name}"), found.unwrap_or_else(|reason| format!("not usable: {reason}")));
     }
-    if compilers == 0 {
+    if none {
         report.finding("compilers", "none that a compile worker could use");
     }
+}
+
+/// The compilers of kernels that bluefin knows: which one is here, or why it is not usable.
+pub async fn compilers() -> Vec<(&'static str, Result<String, String>)> {
+    let of_kernels = |name| Method::of_toolchain(name) == Some(Method::KERNELS);
+    let mut compilers = Vec::new();
+    for compiler in known().toolchains.usual().filter(|known| of_kernels(known.name)) {
+        let found = (compiler.probe)(&Programs::default()).await;
+        let found = found.map(|found| found.identity().to_string()).map_err(|error| error.to_string());
+        compilers.push((compiler.name, found));
+    }
+    compilers
 }

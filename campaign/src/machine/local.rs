@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bluefin_common::limits;
-use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::metrics::{PipelineMetrics, Step};
+use bluefin_common::roster::Presence;
 use bluefin_common::target::Target;
+use bluefin_common::waiting::Waiting;
 use bluefin_compile_worker as compile_worker;
 use bluefin_compile_worker::toolchain::{Programs, Toolchain};
 use bluefin_eval_worker as eval_worker;
@@ -20,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::known::known;
 use crate::machine::{devices, itself};
 use crate::ports::Ports;
-use crate::usage;
+use crate::{config, usage};
 
 /// Files that a process with one compiler and one device has open at a time, such as its state and the pipes to both.
 pub const OPEN_FILES: u64 = 24;
@@ -29,6 +31,18 @@ const OPEN_FILES_OF_COMPILER: u64 = 3;
 /// What each further process of a device adds.
 const OPEN_FILES_OF_CHILD: u64 = 4;
 
+/// What workers of this process do now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnderWay {
+    /// Candidates that compilers were run for.
+    pub compiled: u64,
+    /// Problems of the jobs that are evaluated, in short, the oldest first.
+    pub tuning: Vec<String>,
+}
+
+/// How long somebody who interrupts waits for what is on a device or in a compiler.
+pub(crate) const GRACE: Duration = Duration::from_secs(3);
+
 /// Workers that run in this process, and where they meet.
 pub(crate) struct Crew {
     pub(crate) ports: Ports,
@@ -36,6 +50,10 @@ pub(crate) struct Crew {
     pub(crate) pipeline: PipelineMetrics,
     /// Ends them.
     pub(crate) stop: CancellationToken,
+    /// What the one that compiles counts.
+    pub(crate) compiling: Option<compile_worker::Metrics>,
+    /// What those that evaluate have in hand.
+    pub(crate) evaluating: Presence,
     pub(crate) running: JoinSet<anyhow::Result<()>>,
 }
 
@@ -43,7 +61,19 @@ impl Crew {
     /// One of nobody yet.
     pub(crate) fn new(ports: Ports, registry: Registry, stop: CancellationToken) -> anyhow::Result<Self> {
         let pipeline = PipelineMetrics::register(&registry)?;
-        Ok(Self { ports, registry, pipeline, stop, running: JoinSet::new() })
+        let evaluating = Presence::unlisted(Step::Eval, &Waiting::default());
+        Ok(Self { ports, registry, pipeline, stop, compiling: None, evaluating, running: JoinSet::new() })
+    }
+
+    /// What its workers do now. `None`: it has none.
+    pub(crate) fn under_way(&self) -> Option<UnderWay> {
+        if self.running.is_empty() {
+            return None;
+        }
+        let compiled = self.compiling.as_ref().map_or(0, |metrics| metrics.compiled().0);
+        let mut tuning: Vec<String> = self.evaluating.doing().into_iter().map(|doing| doing.problem).collect();
+        tuning.dedup();
+        Some(UnderWay { compiled, tuning })
     }
 }
 
@@ -95,7 +125,9 @@ impl Compilers {
     /// Starts a compile worker for `target` in `crew`, which leaves the CPUs in `taken` to kernels that are timed.
     pub(crate) fn spawn(self, crew: &mut Crew, target: &Target, taken: &[u32]) -> anyhow::Result<()> {
         let metrics = compile_worker::Metrics::register(&crew.registry, crew.pipeline.clone())?;
+        crew.compiling = Some(metrics.clone());
         let mut config = compile_worker::Config::new("tune", self.toolchains, self.slots);
+        config.grace = GRACE;
         config.launcher = Some(itself::command("sandbox-exec")?);
         config.strategies = known().searches.clone();
         config.targets = Some(vec![target.clone()]);
@@ -139,6 +171,7 @@ impl LocalDevice {
     pub async fn chosen(text: Option<&str>, limits: Limits, say: impl FnOnce(&str)) -> anyhow::Result<Self> {
         let inventory = devices::inventory().await?;
         let usual = if inventory.gpus.is_empty() { "host" } else { "gpu" };
+        let text = text.or(config::get().device.as_deref());
         match (text, inventory.gpus.first()) {
             (Some("host"), Some(gpu)) => {
                 say(&format!(
@@ -196,6 +229,8 @@ impl LocalDevice {
         let config = |device| {
             let mut config = eval_worker::Config::new("tune", Arc::new(device));
             config.limits = self.limits;
+            config.grace = GRACE;
+            config.seen_by = crew.evaluating.clone();
             config
         };
         let configs = self.devices.into_iter().map(config).collect();

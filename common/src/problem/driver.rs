@@ -106,6 +106,8 @@ pub struct Asked {
     pub problems: Vec<Problem>,
     /// What was left aside and why: flags of a newer driver, and one of the run that a cut line ends in. `the flag "-J" is not known`.
     pub left_aside: Vec<String>,
+    /// Sizes that the command does not give, as the driver has them: `-W 32 -k 32`. A line that was cut off has some.
+    pub filled_up: Option<String>,
 }
 
 /// The problems that a command asks for: the words after `MIOpenDriver`. A convolution without `-F` asks for all three
@@ -128,7 +130,7 @@ pub fn read(command: &str, implied: Option<Direction>) -> Result<Asked, DriverEr
     let flags = Flags::read(operator.flags, base, flags)?;
     let command = Command { base, words, flags, implied };
     let problems = (operator.parse)(&command)?;
-    Ok(Asked { problems, left_aside: command.flags.left_aside() })
+    Ok(Asked { problems, left_aside: command.flags.left_aside(), filled_up: command.flags.filled_up() })
 }
 
 /// [`read`], for those who do not ask what was left aside.

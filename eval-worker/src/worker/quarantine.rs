@@ -37,7 +37,7 @@ pub async fn run(
         let device = config.evaluator.name().to_string();
         Presence::new(Step::Eval, &config.worker, vec![device], every, &waiting)
     });
-    let presence = presence.unwrap_or_default();
+    let presence = presence.unwrap_or_else(|| config.seen_by.clone());
     let post = Arc::new(Post { config, broker, store, metrics, waiting, leaving, presence });
     let ended = CancellationToken::new();
     let served = async {

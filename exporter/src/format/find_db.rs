@@ -122,6 +122,9 @@ impl Fold for FindRecords {
 
 impl Records for FindRecords {
     async fn write(self, out: &mut Output<'_>) -> Result<(), ExportError> {
+        if out.omits_empty && self.entries.is_empty() {
+            return Ok(());
+        }
         let name = format!("{}.{}.fdb.txt", out.base, out.session.target.backend());
         let (entries, top) = (self.entries, out.top);
         out.solvers(entries.values().flatten().map(|entry| &*entry.way.solver));

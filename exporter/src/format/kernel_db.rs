@@ -170,6 +170,9 @@ impl Fold for KernelRecords {
 
 impl Records for KernelRecords {
     async fn write(self, out: &mut Output<'_>) -> Result<(), ExportError> {
+        if out.omits_empty && self.kernels.is_empty() {
+            return Ok(());
+        }
         let (store, mut missing) = (out.store, Vec::new());
         let fill = async |path: PathBuf| {
             let (rows, gone) = self.fill(store, &path).await?;

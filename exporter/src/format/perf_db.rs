@@ -115,6 +115,9 @@ impl Fold for PerfRecords {
 
 impl Records for PerfRecords {
     async fn write(mut self, out: &mut Output<'_>) -> Result<(), ExportError> {
+        if out.omits_empty && self.best.is_empty() && self.norms.is_empty() {
+            return Ok(());
+        }
         let norms = NormDb { records: params(std::mem::take(&mut self.norms)), ..NormDb::default() };
         if !norms.records.is_empty() {
             let name = format!("{}{}.db.txt", batch_norm::PERF_DB_PREFIX, out.base);

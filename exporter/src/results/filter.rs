@@ -36,8 +36,17 @@ pub enum ProblemFilter {
     Text(String),
 }
 
+/// Whether `wanted` names the solver `name`: in any case, with or without the `Bluefin` of bluefin's own.
+#[must_use]
+pub fn is_solver(wanted: &str, name: &str) -> bool {
+    let short = |name: &str| name.to_lowercase().trim_start_matches("bluefin").to_string();
+    short(wanted) == short(name)
+}
+
 impl ProblemFilter {
-    fn takes(&self, problem: &Problem) -> bool {
+    /// Whether it names `problem`.
+    #[must_use]
+    pub fn takes(&self, problem: &Problem) -> bool {
         let key = || match problem {
             Problem::Conv(conv) => Some(FindDbKey::from(conv)),
             _ => None,
@@ -66,11 +75,10 @@ impl Filter {
             Came::Failed(kind) => self.kind.is_none_or(|wanted| wanted == kind),
             Came::Timed | Came::Pruned => !self.failed && self.kind.is_none(),
         };
-        let short = |name: &str| name.to_lowercase().trim_start_matches("bluefin").to_string();
         of_kind
             && (!self.winner || row.winner)
             && self.stage.is_none_or(|stage| stage == row.stage)
-            && self.solver.as_ref().is_none_or(|wanted| short(wanted) == short(&row.solver))
+            && self.solver.as_ref().is_none_or(|wanted| is_solver(wanted, &row.solver))
     }
 }
 

@@ -326,7 +326,7 @@ async fn nothing_is_written_when_something_fails() {
 
     sample.calls = u64::MAX.into();
     let error = export(&sample, &"nigthly".parse().unwrap(), &request(out.path())).await.unwrap_err();
-    assert_eq!(error.to_string(), "session nigthly: not in the store, which holds nightly");
+    assert_eq!(error.to_string(), "session nigthly: there is none of that name; did you mean nightly?");
     untouched();
 }
 

@@ -1,5 +1,6 @@
 //! What planning a session came to: for people, and as JSON for scripts.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use bluefin_common::job::{GroupId, Job};
@@ -64,6 +65,20 @@ pub struct Space {
     /// For people: `at budget normal`.
     #[serde(skip)]
     pub within: String,
+    /// How many solvers have so many valid candidates, over all problems.
+    #[serde(skip)]
+    pub sizes: BTreeMap<u64, u64>,
+}
+
+impl Space {
+    /// Candidates, where each solver of each problem has at most so many.
+    #[must_use]
+    pub fn at_most(&self, candidates: u64) -> u64 {
+        self.sizes
+            .iter()
+            .map(|(size, solvers)| size.saturating_mul(*solvers).min(candidates.saturating_mul(*solvers)))
+            .sum()
+    }
 }
 
 /// What enqueuing came to: how many jobs of a plan are where.
@@ -128,7 +143,10 @@ impl Plan {
         self.jobs += group.jobs.len() as u64;
         if let Some(space) = &mut self.space {
             space.candidates += group.jobs.iter().map(|job| job.candidates.len() as u64).sum::<u64>();
-            space.valid_candidates += group.valid.values().map(|valid| valid.count).sum::<u64>();
+            for valid in group.valid.values() {
+                space.valid_candidates += valid.count;
+                *space.sizes.entry(valid.count).or_default() += 1;
+            }
         }
         group.jobs
     }
@@ -159,7 +177,7 @@ impl Plan {
         if let Some(ChosenSolvers { passed_over: count @ 1.., .. }) = &self.solvers {
             text.push_str(&format!("; with none of the chosen solvers: {}", counted(*count, "problem")));
         }
-        if let Some(Space { candidates, valid_candidates, within }) = &self.space {
+        if let Some(Space { candidates, valid_candidates, within, .. }) = &self.space {
             text.push_str(&format!("; {candidates} of {valid_candidates} candidates {within}"));
         }
         text

@@ -48,7 +48,7 @@ async fn tags_are_marked_filtered_and_removed() {
     assert_eq!(tags, [marked("a", 0), marked("b", 9)]);
     assert_eq!(library.remove(&tag("b")).await.unwrap(), 1);
     let error = library.problems(&tag("b")).await.unwrap_err();
-    assert!(matches!(&error, LibraryError::NoTag(name) if name == "b"));
+    assert!(matches!(&error, LibraryError::NoTag { name, .. } if name == "b"));
     assert!(error.to_string().contains("bluefin problems import -t b"), "{error}");
     assert_eq!(library.problems(&tag("a")).await.unwrap().len(), 1);
     for wrong in ["", "a/b", "a b", ".a"] {

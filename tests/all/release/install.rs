@@ -59,6 +59,10 @@ fn what_does_not_fit_is_refused() {
     assert!(told(1, &["--prefix", "rocm", "--undo"]).contains("nothing was installed"));
     assert_eq!(names(&here.path("rocm/share/miopen/db")), [""; 0], "nothing was written");
     assert!(told(0, &["--prefix", "rocm", "--dry-run", &find]).contains("would be new"));
+    // What db/* names beside databases.
+    let beside = here.write("db/winners.json", "{}").display().to_string();
+    let said = told(0, &["--prefix", "rocm", "--dry-run", &find, &beside]);
+    assert!(said.contains("winners.json: is no database, and was left aside"), "{said}");
     assert!(!here.path("rocm/share").exists());
     told(0, &["--system-db", "s", "--rocm-version", "6.2", "--target", "gfx90a-104", &bare]);
     told(0, &["--system-db", "s", "--rocm-version", "6.2", "--xnack", &find]);

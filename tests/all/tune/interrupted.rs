@@ -43,7 +43,7 @@ fn continues_after_an_interrupt_and_after_a_kill() {
         let said = std::fs::read_to_string(&said).unwrap();
         assert_eq!(ended, code, "after {signal:?}: {said}");
         // It is said at once, as finishing may take a while.
-        assert_eq!(said.contains("stopping: what is on a device"), code.is_some(), "after {signal:?}: {said}");
+        assert_eq!(said.contains("stopping: what a device"), code.is_some(), "after {signal:?}: {said}");
         // What is left is planned once more to be told, and written nowhere: the file is open for reading.
         let mut list = bluefin();
         list.current_dir(folder.path()).args(["jobs", "list", "--state", "state.db", "--session", "it"]);

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod data;
+pub mod examples;
 pub mod hip;
 pub mod launch;
 mod left_out;

@@ -120,6 +120,13 @@ impl Flags {
         unknown.chain(without).collect()
     }
 
+    /// Sizes that the command does not give, and what the driver takes instead: `-W 32, -k 32`. `None`: it gives all of them.
+    pub(in crate::problem) fn filled_up(&self) -> Option<String> {
+        let missing = self.table.iter().zip(&self.given).filter(|(flag, given)| flag.is_size && given.is_none());
+        let told: Vec<String> = missing.map(|(flag, _)| format!("-{} {}", flag.short, flag.default)).collect();
+        (!told.is_empty()).then(|| told.join(" "))
+    }
+
     #[expect(clippy::indexing_slicing, reason = "an index is where a flag was found in the table")]
     fn take(&mut self, index: usize, is_long: bool, value: &str) -> Result<(), DriverError> {
         let flag = &self.table[index];
