@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_adapters::embedded::{EmbeddedBroker, Rank};
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker;
 use bluefin_common::digest::Digest;
-use bluefin_common::job::EvalJob;
-use bluefin_common::session::Session;
+use bluefin_common::job::{CompileJob, CompileWork, EvalJob};
+use bluefin_common::session::{Session, Stage};
 use bluefin_common::{shutdown, wire};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
@@ -61,7 +61,7 @@ impl Site {
         let opened = Box::pin(store(&shutdown)).await?;
         let broker: Arc<dyn Broker> = match fleet {
             Some(fleet) => Box::pin(fleet.patient_broker(&shutdown)).await?,
-            None => Arc::new(EmbeddedBroker::of_kin(group)),
+            None => Arc::new(EmbeddedBroker::ranked(Rank { kin: Some(group), depth: Some(depth) })),
         };
         admin.readiness.ready();
         let ports = Ports { store: opened.store.clone(), broker };
@@ -108,4 +108,17 @@ impl Site {
 /// The problem of a job that is to be evaluated: a device that has its answer goes on with it.
 fn group(body: &[u8]) -> Option<Digest> {
     wire::decode::<EvalJob>(body).ok().map(|job| job.job.group())
+}
+
+/// How far the problem of a job is: a play-off ends it, and rounds of its search go before first rounds of others, so that compilers and devices are
+/// never without work and problems end one after the other.
+fn depth(body: &[u8]) -> u32 {
+    if let Ok(CompileJob { job, work, .. }) = wire::decode(body) {
+        return match work {
+            CompileWork::Candidates => job.round,
+            CompileWork::NextRound => job.round.saturating_add(1),
+        };
+    }
+    let Ok(EvalJob { job, .. }) = wire::decode(body) else { return 0 };
+    if job.stage == Stage::Find { u32::MAX } else { job.round }
 }

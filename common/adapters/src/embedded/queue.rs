@@ -1,9 +1,13 @@
-//! A queue of the embedded broker: messages in order, but for consumers that go on with what they have at hand.
+//! A queue of the embedded broker: messages in order, but for those that are deeper in what was begun, and for consumers that go on with what they
+//! have at hand.
+//!
+//! What was begun is finished before more is begun: what follows from a problem early teaches those that come later.
 //!
 //! Where several devices share a queue, each that takes a job of a problem makes its inputs and its answer first. So a consumer is given what
 //! is akin to what it had last, then what is akin to nothing that another had last, and only then what comes first.
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +18,15 @@ use tokio::sync::Notify;
 
 /// Tells from its body what a message is akin to.
 pub type Kin = fn(&[u8]) -> Option<Digest>;
+/// Tells from its body how deep a message is in what was begun: the deepest are taken first.
+pub type Depth = fn(&[u8]) -> u32;
+
+/// What the order of messages goes by, beside that of their arrival.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rank {
+    pub kin: Option<Kin>,
+    pub depth: Option<Depth>,
+}
 
 /// Kinds that a consumer has at hand: as many as a device keeps the answers of.
 const AT_HAND: usize = 4;
@@ -22,18 +35,22 @@ const WINDOW: usize = 256;
 
 pub(super) struct Queue {
     pub(super) name: String,
-    kin: Option<Kin>,
+    rank: Rank,
     line: Mutex<Line>,
     arrived: Notify,
 }
 
 #[derive(Default)]
 struct Line {
-    messages: VecDeque<Message>,
+    messages: Messages,
     /// What each consumer had last, the latest first.
     at_hand: HashMap<u64, VecDeque<Digest>>,
     consumers: u64,
 }
+
+/// Messages in the order in which they are taken: the deepest first.
+#[derive(Default)]
+struct Messages(BTreeMap<Reverse<u32>, VecDeque<Message>>);
 
 pub(super) struct Message {
     pub(super) id: String,
@@ -56,19 +73,25 @@ impl Message {
 }
 
 impl Queue {
-    pub(super) fn new(name: &str, kin: Option<Kin>) -> Self {
-        Self { name: name.to_owned(), kin, line: Mutex::default(), arrived: Notify::new() }
+    pub(super) fn new(name: &str, rank: Rank) -> Self {
+        Self { name: name.to_owned(), rank, line: Mutex::default(), arrived: Notify::new() }
     }
 
     pub(super) fn push(&self, message: Message) {
-        self.line().messages.push_back(message);
+        let depth = self.depth_of(&message);
+        self.line().messages.of(depth).push_back(message);
         self.arrived.notify_one();
     }
 
     /// Back to where it was, or nearly so.
     pub(super) fn put_back(&self, message: Message) {
-        self.line().messages.push_front(message);
+        let depth = self.depth_of(&message);
+        self.line().messages.of(depth).push_front(message);
         self.arrived.notify_one();
+    }
+
+    fn depth_of(&self, message: &Message) -> u32 {
+        self.rank.depth.map_or(0, |depth| depth(&message.body))
     }
 
     /// The number of a new consumer.
@@ -91,7 +114,7 @@ impl Queue {
             // cancelled passes it on.
             let mut arrived = pin!(self.arrived.notified());
             arrived.as_mut().enable();
-            if let Some(message) = self.line().take(consumer, self.kin) {
+            if let Some(message) = self.line().take(consumer, self.rank.kin) {
                 return message;
             }
             arrived.await;
@@ -103,11 +126,11 @@ impl Queue {
     }
 
     pub(super) fn clear(&self) {
-        self.line().messages.clear();
+        self.line().messages = Messages::default();
     }
 
     pub(super) fn drop_first(&self) {
-        self.line().messages.pop_front();
+        self.line().messages.remove(0);
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {
@@ -117,7 +140,7 @@ impl Queue {
 
 impl Line {
     fn take(&mut self, consumer: u64, kin: Option<Kin>) -> Option<Message> {
-        let Some(kin) = kin.filter(|_| self.at_hand.len() > 1) else { return self.messages.pop_front() };
+        let Some(kin) = kin.filter(|_| self.at_hand.len() > 1) else { return self.messages.remove(0) };
         let at = self.choice(consumer, kin);
         let message = self.messages.remove(at)?;
         if let (Some(kin), Some(own)) = (message.kin.flatten(), self.at_hand.get_mut(&consumer)) {
@@ -146,12 +169,38 @@ impl Line {
     }
 }
 
+impl Messages {
+    /// Those of this depth.
+    fn of(&mut self, depth: u32) -> &mut VecDeque<Message> {
+        self.0.entry(Reverse(depth)).or_default()
+    }
+
+    fn len(&self) -> usize {
+        self.0.values().map(VecDeque::len).sum()
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Message> {
+        self.0.values_mut().flatten()
+    }
+
+    /// Takes out the one that stands there.
+    fn remove(&mut self, mut at: usize) -> Option<Message> {
+        for messages in self.0.values_mut() {
+            if at < messages.len() {
+                return messages.remove(at);
+            }
+            at -= messages.len();
+        }
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn queue(kinds: &str) -> Queue {
-        let queue = Queue::new("q", Some(|body| Some(Digest::of(body))));
+        let queue = Queue::new("q", Rank { kin: Some(|body| Some(Digest::of(body))), depth: None });
         for (at, kind) in kinds.char_indices() {
             queue.push(Message::new(&at.to_string(), Bytes::from(kind.to_string())));
         }
@@ -160,7 +209,7 @@ mod tests {
 
     /// What the consumers take in this order, in words of one letter.
     fn taken(queue: &Queue, order: &[u64]) -> String {
-        let take = |consumer: &u64| queue.line().take(*consumer, queue.kin).map(|message| message.body);
+        let take = |consumer: &u64| queue.line().take(*consumer, queue.rank.kin).map(|message| message.body);
         order.iter().filter_map(take).map(|body| char::from(body[0])).collect()
     }
 
@@ -181,12 +230,26 @@ mod tests {
 
     #[test]
     fn what_is_akin_to_nothing_keeps_its_place() {
-        let queue = Queue::new("q", Some(|_| None));
+        let queue = Queue::new("q", Rank { kin: Some(|_| None), depth: None });
         let (one, two) = (queue.join(), queue.join());
         for id in ["1", "2"] {
             queue.push(Message::new(id, Bytes::from(id)));
         }
         assert_eq!(taken(&queue, &[two, one, two]), "12");
+    }
+
+    #[test]
+    fn what_was_begun_is_finished_before_more_is_begun() {
+        let depth: Depth = |body| u32::from(body[0].is_ascii_uppercase());
+        let queue = Queue::new("q", Rank { kin: None, depth: Some(depth) });
+        let one = queue.join();
+        let push = |letters: &str| letters.chars().for_each(|one| queue.push(Message::new("", one.to_string().into())));
+        push("abAcB");
+        assert_eq!((queue.depth(), taken(&queue, &[one; 3]).as_str()), (5, "ABa"));
+        push("C");
+        let first = queue.line().take(one, None).unwrap();
+        queue.put_back(first);
+        assert_eq!(taken(&queue, &[one; 4]), "Cbc");
     }
 
     #[test]
