@@ -47,16 +47,16 @@ mod tests {
     fn a_time_and_two_costs_are_another_time() {
         let point = |n: i64| vec![Value::Int(n)];
         let space = Space::listed("S", &["N".to_string()], (1..=40).map(point).collect(), 1);
-        let costs: HashMap<Vec<Value>, f64> = (1..=40_i64).map(|n| (point(n), 10.0 * n as f64)).collect();
-        let candidates = [20, 4].map(|n| Candidate { solver: "S".to_string(), params: point(n) });
+        let costs: HashMap<Vec<Value>, f64> = (1..=40_i64).map(|n| (point(n), n as f64)).collect();
+        let candidates = [16, 4].map(|n| Candidate { solver: "S".to_string(), params: point(n) });
         let tried = |at: usize, result| Tried { candidate: &candidates[at], round: 0, result };
         let time = |median_ms| Ok(Time { median_ms, spread_ms: 0.0, pruned: false });
         let expected = |space: &Space<'_>, tried: &[Tried<'_>]| expected_ms(space, tried, 7).unwrap();
-        assert_eq!(expected(&space, &[tried(0, time(6.0))]), None, "no model");
+        assert_eq!(expected(&space, &[tried(0, time(8.0))]), None, "no model");
         let space = space.with_costs(costs);
         assert_eq!(expected(&space, &[]), None);
         assert_eq!(expected(&space, &[tried(0, Err(FailureKind::Hang))]), None);
-        assert_eq!(expected(&space, &[tried(0, time(6.0))]), Some(0.3));
-        assert_eq!(expected(&space, &[tried(0, time(6.0)), tried(1, time(0.8))]), Some(0.2));
+        assert_eq!(expected(&space, &[tried(0, time(8.0))]), Some(0.5));
+        assert_eq!(expected(&space, &[tried(0, time(8.0)), tried(1, time(1.0))]), Some(0.25));
     }
 }
