@@ -74,6 +74,12 @@ pub struct SearchArgs {
     /// Begin each search with so many winners of each other problem that its solver was recorded for, as --from of tune does
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "alone")]
     transfer: u32,
+    /// Search the problems that a solver was recorded for one after the other, each told of those before, instead of side by side
+    #[arg(long, conflicts_with = "alone")]
+    in_turn: bool,
+    /// In rounds as those of solvers that compete: the first few are smaller
+    #[arg(long, conflicts_with = "batch")]
+    compete: bool,
     /// Begin with what the models of shipped kernel specs say of this target, such as sm_90-132, where the points are of their solvers
     #[arg(long, value_name = "TARGET")]
     target: Option<Target>,
@@ -113,6 +119,8 @@ impl SearchArgs {
             noise: self.noise / 100.0,
             failures: self.failures / 100.0,
             transfer: self.transfer as usize,
+            in_turn: self.in_turn,
+            compete: self.compete,
             options: &options("--option", &self.option, searches.iter().copied())?,
         };
         let mut spaces = read::read_all(&self.files)?;

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
+use bluefin_adapters::Rank;
 use bluefin_adapters::embedded::EmbeddedBroker;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::Broker;
-use bluefin_common::job::EvalJob;
-use bluefin_common::session::Session;
-use bluefin_common::shutdown;
+use bluefin_common::job::{CompileJob, CompileWork, EvalJob};
+use bluefin_common::session::{Session, Stage};
+use bluefin_common::{shutdown, wire};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -60,7 +61,7 @@ impl Site {
         let opened = Box::pin(store(&shutdown)).await?;
         let broker: Arc<dyn Broker> = match fleet {
             Some(fleet) => Box::pin(fleet.patient_broker(&shutdown)).await?,
-            None => Arc::new(EmbeddedBroker::of_kin(EvalJob::group_in)),
+            None => Arc::new(EmbeddedBroker::ranked(Rank { kin: Some(EvalJob::group_in), depth: Some(depth) })),
         };
         admin.readiness.ready();
         let ports = Ports { store: opened.store.clone(), broker };
@@ -102,4 +103,17 @@ impl Site {
         self.opened.close().await;
         self.admin.stop().await;
     }
+}
+
+/// How far the problem of a job is: a play-off ends it, and rounds of its search go before first rounds of others, so that compilers and devices are
+/// never without work and problems end one after the other.
+fn depth(body: &[u8]) -> u32 {
+    if let Ok(CompileJob { job, work, .. }) = wire::decode(body) {
+        return match work {
+            CompileWork::Candidates => job.round,
+            CompileWork::NextRound => job.round.saturating_add(1),
+        };
+    }
+    let Ok(EvalJob { job, .. }) = wire::decode(body) else { return 0 };
+    if job.stage == Stage::Find { u32::MAX } else { job.round }
 }

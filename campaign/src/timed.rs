@@ -75,7 +75,7 @@ impl Timed {
         Ok(Self {
             ports: ports.clone(),
             session: session.clone(),
-            asked: Asked { budget: CandidateBudget::Candidates(BATCH), ..asked.clone() },
+            asked: Asked { budget: CandidateBudget::Candidates(BATCH), is_raised: true, ..asked.clone() },
             problems: problems.to_vec(),
             limit,
             // What is planned while it runs is counted by its jobs alone.

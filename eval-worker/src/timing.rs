@@ -4,7 +4,7 @@
 //! A candidate is probed, then sampled until its median is known well enough or its budget is spent. Probes that are
 //! clearly slower than the best known of the problem end it there: most candidates of a tuning space are hopeless.
 //!
-//! What version 6 of the protocol is, and whom each rule is from:
+//! What version 7 of the protocol is, and whom each rule is from:
 //!
 //! | rule | here | from |
 //! | --- | --- | --- |
@@ -25,6 +25,7 @@
 //! | a kernel of one thread that never waits is timed by the CPU time of its thread; a sample in which it was stopped is taken again | [`measure`], [`play_off`] | a busy machine: preempted for a third of its time, a kernel is no slower |
 //! | one probe of 10 times the incumbent is followed by a second where the device may have been disturbed | [`measure`] | one disturbed sample is not the kernel's fault |
 //! | finalists in rounds, in random order within each; nobody gets the copy of the buffers that was used last | [`play_off`] | Google Benchmark's random interleaving |
+//! | no more than ten samples of a finalist whose fastest is 1.1 times that of the fastest | [`play_off`] | racing (Maron and Moore, 1997): who can not win any more is not measured on |
 
 mod clock;
 mod cooling;
@@ -54,7 +55,7 @@ pub use statistics::{Estimator, Summary, mad, median};
 pub use warm_up::{MAX_IDLE, Warmth, warm_up};
 
 /// Version of everything in this module that shapes a number. Raised with every change of it.
-pub const PROTOCOL_VERSION: u16 = 6;
+pub const PROTOCOL_VERSION: u16 = 7;
 
 /// Launches of a candidate before its samples under sustained load, in milliseconds. On an H200 that was idle the power limit shows
 /// after 40 to 80 ms, and the clock stays from 150 ms on.
@@ -94,6 +95,9 @@ pub struct StopRule {
     pub behind: f64,
     /// Samples that are enough of one that is far behind.
     pub samples_behind: usize,
+    /// A finalist whose fastest sample is this many times that of the fastest one is beaten: its median is known well enough by
+    /// [`Self::min_samples`].
+    pub beaten: f64,
     /// Sampling stops when the standard deviation is below this share of the median.
     pub stable: f64,
 }
@@ -118,6 +122,7 @@ impl Default for StopRule {
             min_samples: 10,
             behind: 1.15,
             samples_behind: 5,
+            beaten: 1.1,
             stable: 0.005,
         }
     }
@@ -255,7 +260,7 @@ impl Default for Limits {
     }
 }
 
-/// What shapes a number: `protocol 6, cold, 100 ms`, and what is not as it usually is.
+/// What shapes a number: `protocol 7, cold, 100 ms`, and what is not as it usually is.
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sample_budget_ms, rotation_bytes, cache, load, rule } = self;

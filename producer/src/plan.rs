@@ -46,6 +46,8 @@ pub struct Asked {
     /// Candidates of a problem that are to be under way at a time, where its search plans in rounds: with few, a round waits for the one
     /// before.
     pub under_way: usize,
+    /// The budget is a first one: whoever asks raises it while the search goes on.
+    pub is_raised: bool,
     /// Which of the solvers of a tool are tuned.
     pub choice: Choice,
     /// Nothing is planned but looked at again: the store may be for reading only.

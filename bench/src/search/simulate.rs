@@ -10,7 +10,7 @@ use bluefin_common::candidate::Candidate;
 use bluefin_common::failure::FailureKind;
 use bluefin_common::value::Value;
 use bluefin_kernel_spec::search::{
-    Ask, GROUPS, Other, PriorRows, Priors, Proposal, Search, Space, Time, Tried, distance,
+    Ask, GROUPS, Other, PriorRows, Priors, Proposal, Search, Space, Time, Tried, distance, in_contest,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -35,6 +35,10 @@ pub struct Rules<'a> {
     pub failures: f64,
     /// Winners of each other problem that a search begins with.
     pub transfer: usize,
+    /// Problems of a solver are searched one after the other, so that one is told of what those before came to, and not side by side.
+    pub in_turn: bool,
+    /// Rounds are as those of a solver that competes with others.
+    pub compete: bool,
     pub options: &'a BTreeMap<String, String>,
 }
 
@@ -100,16 +104,23 @@ pub fn run(search: &dyn Search, spaces: &[&Measured], rules: &Rules<'_>, seed: u
     for (at, own) in searched.iter_mut().enumerate().filter(|_| rules.transfer > 0) {
         own.begin_with(spaces.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, other)| *other), rules);
     }
-    for round in 0.. {
-        let mut batches = Vec::new();
-        for at in 0..searched.len() {
-            batches.push(next(search, &mut searched, (at, round), rules, seed)?);
-        }
-        if batches.iter().all(Vec::is_empty) {
-            break;
-        }
-        for (space, batch) in searched.iter_mut().zip(batches) {
-            space.evaluate(batch, round)?;
+    let all: Vec<usize> = (0..searched.len()).collect();
+    let together: Vec<Vec<usize>> =
+        if rules.in_turn { all.into_iter().map(|at| vec![at]).collect() } else { vec![all] };
+    for together in together {
+        for round in 0.. {
+            let mut batches = Vec::new();
+            for at in &together {
+                batches.push((*at, next(search, &mut searched, (*at, round), rules, seed)?));
+            }
+            if batches.iter().all(|(_, batch)| batch.is_empty()) {
+                break;
+            }
+            for (at, batch) in batches {
+                if let Some(space) = searched.get_mut(at) {
+                    space.evaluate(batch, round)?;
+                }
+            }
         }
     }
     Ok(searched.into_iter().map(|space| space.run).collect())
@@ -124,7 +135,11 @@ fn next(
     seed: u64,
 ) -> anyhow::Result<Vec<Candidate>> {
     let Some(own) = searched.get(at) else { return Ok(Vec::new()) };
-    let size = rules.batch.unwrap_or_else(|| search.round());
+    let size = match rules.batch {
+        Some(batch) => batch,
+        None if rules.compete => in_contest(search, own.evaluated.len(), !own.measured.costs.is_empty()),
+        None => search.round(),
+    };
     let n = size.min(rules.budget.saturating_sub(own.evaluated.len()));
     if n == 0 || own.is_over {
         return Ok(Vec::new());
@@ -133,6 +148,7 @@ fn next(
     let mut like: Vec<&Searched<'_>> = Vec::new();
     if search.asks_others() && !own.evaluated.is_empty() {
         like.extend(searched.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, other)| other));
+        like.retain(|other| !other.evaluated.is_empty());
         like.sort_by(|a, b| {
             let far = |one: &Searched<'_>| distance(variables, &one.measured.variables);
             far(a).total_cmp(&far(b))
@@ -141,7 +157,10 @@ fn next(
     }
     let others: Vec<Other<'_>> = like
         .into_iter()
-        .map(|other| Other { variables: other.measured.variables.clone(), tried: other.known_to(round, rules.ahead).0 })
+        .map(|other| {
+            let round = if rules.in_turn { u32::MAX } else { round };
+            Other { variables: other.measured.variables.clone(), tried: other.known_to(round, rules.ahead).0 }
+        })
         .collect();
     let (space, options) = (&own.space, rules.options);
     let (tried, under_way) = own.known_to(round, rules.ahead);
@@ -276,7 +295,8 @@ pub mod tests {
     }
 
     pub fn rules(options: &BTreeMap<String, String>) -> Rules<'_> {
-        Rules { batch: None, ahead: 1, budget: 40, noise: 0.0, failures: 0.0, transfer: 0, options }
+        let (in_turn, compete) = (false, false);
+        Rules { batch: None, ahead: 1, budget: 40, noise: 0.0, failures: 0.0, transfer: 0, in_turn, compete, options }
     }
 
     pub const NONE: &BTreeMap<String, String> = &BTreeMap::new();
@@ -316,6 +336,50 @@ pub mod tests {
         let few = Rules { budget: 11, batch: Some(3), ..rules(NONE) };
         let found = alone(&Listed(all), &space, &few, 0);
         assert_eq!((found.best_ms.len(), found.proposals), (11, 4));
+    }
+
+    /// A strategy of rounds of eight, four where solvers compete, that goes by what it is told of other spaces: it begins where their best was.
+    struct Follows;
+
+    impl Search for Follows {
+        fn name(&self) -> &'static str {
+            "follows"
+        }
+
+        fn trial(&self) -> usize {
+            4
+        }
+
+        fn asks_others(&self) -> bool {
+            true
+        }
+
+        fn next(&self, ask: &Ask<'_>) -> Result<Vec<Candidate>, SpecError> {
+            let ms = |tried: &Tried<'_>| tried.result.map_or(f64::INFINITY, |time| time.median_ms);
+            let told = ask.others.iter().flat_map(|other| &other.tried).min_by(|a, b| ms(a).total_cmp(&ms(b)));
+            let mut next = FixedOrder.next(ask)?;
+            next.splice(0..0, told.map(|told| told.candidate.clone()));
+            Ok(next)
+        }
+    }
+
+    #[test]
+    fn in_turn_a_space_is_told_of_those_before() {
+        let spaces = [1, 2].map(|n| Measured {
+            variables: [("n".to_string(), Value::Int(n))].into(),
+            costs: (1..=300).map(|x| (vec![Value::Int(x)], x as f64)).collect(),
+            ..measured(300)
+        });
+        let spaces = [&spaces[0], &spaces[1]];
+        let rules = Rules { budget: 20, compete: true, ..rules(NONE) };
+        let best = |run: &Run, at: usize| run.best_ms[at].unwrap();
+        let side = run(&Follows, &spaces, &rules, 5).unwrap();
+        assert_eq!(side[0].best_ms, side[1].best_ms, "the same order, and no more is known of the other");
+        assert_eq!(side[0].proposals, 6, "one, three, and four at a time");
+        let turn = run(&Follows, &spaces, &Rules { in_turn: true, ..rules }, 5).unwrap();
+        assert_eq!(best(&turn[0], 19), best(&side[0], 19));
+        assert!(best(&turn[1], 0) >= best(&turn[0], 19), "nothing is told before anything is known");
+        assert_eq!(best(&turn[1], 1), best(&turn[0], 19), "then the best of the other is there at once");
     }
 
     #[test]

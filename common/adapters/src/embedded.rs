@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use self::queue::{Message, Queue};
 use crate::amqp::topology::MAX_QUEUE_NAME;
-use crate::line::Kin;
+use crate::line::Rank;
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery, GivenUp, Settle};
 use bluefin_common::clock::now_ms;
 use bluefin_common::lane::Lane;
@@ -45,7 +45,7 @@ pub struct EmbeddedBroker {
 }
 
 struct Shared {
-    kin: Option<Kin>,
+    rank: Rank,
     queues: Mutex<HashMap<String, Arc<Queue>>>,
     max_depth: usize,
     /// Messages that wait for their delay.
@@ -68,19 +68,20 @@ impl EmbeddedBroker {
     /// A broker whose queues are full with `max_depth` messages.
     #[must_use]
     pub fn with_max_depth(max_depth: usize) -> Self {
-        Self::with(None, max_depth)
+        Self::with(Rank::default(), max_depth)
     }
 
-    /// A broker that gives each consumer, where a queue has several, what is akin to what it had last.
+    /// A broker that gives first what is deepest in what was begun, and each consumer, where a queue has several, what is akin to what it had
+    /// last.
     #[must_use]
-    pub fn of_kin(kin: Kin) -> Self {
-        Self::with(Some(kin), MAX_DEPTH)
+    pub fn ranked(rank: Rank) -> Self {
+        Self::with(rank, MAX_DEPTH)
     }
 
-    fn with(kin: Option<Kin>, max_depth: usize) -> Self {
+    fn with(rank: Rank, max_depth: usize) -> Self {
         Self {
             shared: Arc::new(Shared {
-                kin,
+                rank,
                 queues: Mutex::default(),
                 max_depth,
                 timers: TaskTracker::new(),
@@ -119,7 +120,7 @@ impl Shared {
     fn declare(&self, queue: &str) -> Arc<Queue> {
         let (queue, _) = Lane::split(queue);
         let mut queues = lock(&self.queues);
-        let made = || Arc::new(Queue::new(queue, self.kin));
+        let made = || Arc::new(Queue::new(queue, self.rank));
         Arc::clone(queues.entry(queue.to_owned()).or_insert_with(made))
     }
 

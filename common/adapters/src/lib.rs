@@ -15,7 +15,7 @@ use bluefin_common::artifact::CompileRecord;
 use bluefin_common::digest::Digest;
 use bluefin_common::wire;
 
-pub use line::Kin;
+pub use line::{Depth, Kin, Rank};
 pub use packed::MAX_BLOB;
 
 /// The compile record in the cache under `key`. One that does not decode, as another version may have written it, or that is of

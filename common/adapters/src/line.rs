@@ -1,9 +1,12 @@
-//! Messages in order, but for consumers that go on with what they have at hand.
+//! Messages in order, but for those that are deeper in what was begun, and for consumers that go on with what they have at hand.
+//!
+//! What was begun is finished before more is begun: what follows from a problem early teaches those that come later.
 //!
 //! Where several devices share a queue, each that takes a job of a problem makes its inputs and its answer first. So a consumer is given what
 //! is akin to what it had last, then what is akin to nothing that another had last, and only then what comes first.
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +15,15 @@ use tokio::sync::Notify;
 
 /// Tells from its body what a message is akin to.
 pub type Kin = fn(&[u8]) -> Option<Digest>;
+/// Tells from its body how deep a message is in what was begun: the deepest are taken first.
+pub type Depth = fn(&[u8]) -> u32;
+
+/// What the order of messages goes by, beside that of their arrival.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rank {
+    pub kin: Option<Kin>,
+    pub depth: Option<Depth>,
+}
 
 /// Kinds that a consumer has at hand: as many as a device keeps the answers of.
 const AT_HAND: usize = 4;
@@ -25,17 +37,20 @@ pub(crate) trait Waits {
 
 /// A line that any number of consumers take from.
 pub(crate) struct Line<M> {
-    kin: Option<Kin>,
+    rank: Rank,
     places: Mutex<Places<M>>,
     arrived: Notify,
 }
 
 struct Places<M> {
-    messages: VecDeque<Place<M>>,
+    messages: Messages<M>,
     /// What each consumer had last, the latest first.
     at_hand: HashMap<u64, VecDeque<Digest>>,
     consumers: u64,
 }
+
+/// Messages in the order in which they are taken: the deepest first.
+struct Messages<M>(BTreeMap<Reverse<u32>, VecDeque<Place<M>>>);
 
 struct Place<M> {
     message: M,
@@ -44,21 +59,26 @@ struct Place<M> {
 }
 
 impl<M: Waits> Line<M> {
-    /// In the order of arrival where no `kin` is told.
-    pub(crate) fn new(kin: Option<Kin>) -> Self {
-        let places = Places { messages: VecDeque::new(), at_hand: HashMap::new(), consumers: 0 };
-        Self { kin, places: Mutex::new(places), arrived: Notify::new() }
+    pub(crate) fn new(rank: Rank) -> Self {
+        let places = Places { messages: Messages(BTreeMap::new()), at_hand: HashMap::new(), consumers: 0 };
+        Self { rank, places: Mutex::new(places), arrived: Notify::new() }
     }
 
     pub(crate) fn push(&self, message: M) {
-        self.places().messages.push_back(Place { message, kin: None });
+        let depth = self.depth_of(&message);
+        self.places().messages.of(depth).push_back(Place { message, kin: None });
         self.arrived.notify_one();
     }
 
     /// Back to where it was, or nearly so.
     pub(crate) fn put_back(&self, message: M) {
-        self.places().messages.push_front(Place { message, kin: None });
+        let depth = self.depth_of(&message);
+        self.places().messages.of(depth).push_front(Place { message, kin: None });
         self.arrived.notify_one();
+    }
+
+    fn depth_of(&self, message: &M) -> u32 {
+        self.rank.depth.map_or(0, |depth| depth(message.body()))
     }
 
     /// The number of a new consumer.
@@ -81,7 +101,7 @@ impl<M: Waits> Line<M> {
             // cancelled passes it on.
             let mut arrived = pin!(self.arrived.notified());
             arrived.as_mut().enable();
-            if let Some(message) = self.places().take(consumer, self.kin) {
+            if let Some(message) = self.places().take(consumer, self.rank.kin) {
                 return message;
             }
             arrived.await;
@@ -94,11 +114,11 @@ impl<M: Waits> Line<M> {
 
     /// Takes all of them out, in order.
     pub(crate) fn clear(&self) -> Vec<M> {
-        self.places().messages.drain(..).map(|place| place.message).collect()
+        self.places().messages.clear()
     }
 
     pub(crate) fn drop_first(&self) {
-        self.places().messages.pop_front();
+        self.places().messages.remove(0);
     }
 
     fn places(&self) -> MutexGuard<'_, Places<M>> {
@@ -109,7 +129,7 @@ impl<M: Waits> Line<M> {
 impl<M: Waits> Places<M> {
     fn take(&mut self, consumer: u64, kin: Option<Kin>) -> Option<M> {
         let Some(kin) = kin.filter(|_| self.at_hand.len() > 1) else {
-            return self.messages.pop_front().map(|place| place.message);
+            return self.messages.remove(0).map(|place| place.message);
         };
         let at = self.choice(consumer, kin);
         let place = self.messages.remove(at)?;
@@ -139,6 +159,36 @@ impl<M: Waits> Places<M> {
     }
 }
 
+impl<M> Messages<M> {
+    /// Those of this depth.
+    fn of(&mut self, depth: u32) -> &mut VecDeque<Place<M>> {
+        self.0.entry(Reverse(depth)).or_default()
+    }
+
+    fn len(&self) -> usize {
+        self.0.values().map(VecDeque::len).sum()
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Place<M>> {
+        self.0.values_mut().flatten()
+    }
+
+    /// Takes out the one that stands there.
+    fn remove(&mut self, mut at: usize) -> Option<Place<M>> {
+        for places in self.0.values_mut() {
+            if at < places.len() {
+                return places.remove(at);
+            }
+            at -= places.len();
+        }
+        None
+    }
+
+    fn clear(&mut self) -> Vec<M> {
+        std::mem::take(&mut self.0).into_values().flatten().map(|place| place.message).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,20 +201,23 @@ mod tests {
                 'c' => b"c",
                 'd' => b"d",
                 'e' => b"e",
+                'A' => b"A",
+                'B' => b"B",
+                'C' => b"C",
                 _ => b"f",
             }
         }
     }
 
     fn line(kinds: &str) -> Line<char> {
-        let line = Line::new(Some(|body| Some(Digest::of(body))));
+        let line = Line::new(Rank { kin: Some(|body| Some(Digest::of(body))), depth: None });
         kinds.chars().for_each(|kind| line.push(kind));
         line
     }
 
     /// What the consumers take in this order.
     fn taken(line: &Line<char>, order: &[u64]) -> String {
-        order.iter().filter_map(|consumer| line.places().take(*consumer, line.kin)).collect()
+        order.iter().filter_map(|consumer| line.places().take(*consumer, line.rank.kin)).collect()
     }
 
     #[test]
@@ -184,10 +237,23 @@ mod tests {
 
     #[test]
     fn what_is_akin_to_nothing_keeps_its_place() {
-        let line = Line::new(Some(|_| None));
+        let line = Line::new(Rank { kin: Some(|_| None), depth: None });
         let (one, two) = (line.join(), line.join());
         "ab".chars().for_each(|message| line.push(message));
         assert_eq!(taken(&line, &[two, one, two]), "ab");
+    }
+
+    #[test]
+    fn what_was_begun_is_finished_before_more_is_begun() {
+        let depth: Depth = |body| u32::from(body.first().is_some_and(u8::is_ascii_uppercase));
+        let line = Line::new(Rank { kin: None, depth: Some(depth) });
+        let one = line.join();
+        "abAcB".chars().for_each(|message| line.push(message));
+        assert_eq!((line.depth(), taken(&line, &[one; 3]).as_str()), (5, "ABa"));
+        line.push('C');
+        let first = line.places().take(one, None).unwrap();
+        line.put_back(first);
+        assert_eq!(taken(&line, &[one; 4]), "Cbc");
     }
 
     #[test]

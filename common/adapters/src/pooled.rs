@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::line::{Kin, Line, Waits};
+use crate::line::{Kin, Line, Rank, Waits};
 
 /// Deliveries of each lane that are held for a consumer among several: enough to choose from, and few where another host is idle.
 const HELD: u16 = 8;
@@ -38,7 +38,7 @@ impl PooledBroker {
         let mut pools = lock(&self.pools);
         let made = || {
             let (source, sources) = mpsc::unbounded_channel();
-            let line = Arc::new(Line::new(Some(self.kin)));
+            let line = Arc::new(Line::new(Rank { kin: Some(self.kin), depth: None }));
             let closed = self.closed.child_token();
             self.tasks.spawn(fill(Arc::clone(&line), sources, closed.clone()));
             Arc::new(Pool { line, members: Mutex::default(), asking: tokio::sync::Mutex::default(), source, closed })

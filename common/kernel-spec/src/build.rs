@@ -95,6 +95,12 @@ impl Solver {
         Ok(self.value(self.compile_cost.as_ref(), params, scope)?.unwrap_or(0.0))
     }
 
+    /// Whether an analytic model of the architecture says something of its points: [`Self::cost`].
+    #[must_use]
+    pub fn has_cost(&self) -> bool {
+        self.cost.is_some()
+    }
+
     /// What an analytic model of the architecture says of the point `params`: the lower, the sooner it is tried. It is a rank among
     /// points of this solver for one problem, and no time. `None`: the spec does not say.
     ///

@@ -1,5 +1,6 @@
 //! Searches: which candidates of a tuning space are tried next, given what came of those before.
 
+mod analytic;
 mod bayes;
 mod contest;
 mod limit;
@@ -22,7 +23,7 @@ pub use self::bayes::Bayes;
 pub use self::limit::{limit, raise};
 pub use self::others::{GROUPS, Neighbours, Others, Searched, Told, distance};
 pub use self::priors::{Chosen, Fate, KnownPriors, MOST_PRIORS, Prior, PriorRows, Priors};
-pub use self::rounds::{Round, Searching};
+pub use self::rounds::{Round, Searching, in_contest};
 pub use self::space::Space;
 pub use crate::candidates::BATCH;
 use crate::error::SpecError;
@@ -58,7 +59,7 @@ pub trait Search: Send + Sync {
         BATCH
     }
 
-    /// The same of the first two rounds, where solvers compete: what few candidates come to tells which of them can not win.
+    /// The same of the first rounds, where solvers compete: what few candidates come to tells which of them can not win.
     fn trial(&self) -> usize {
         self.round()
     }
@@ -102,7 +103,7 @@ pub struct Ask<'a> {
     pub variables: &'a Variables,
     /// What was tried of the same solver for other problems, in no particular order: something to begin from, never to be believed.
     pub others: &'a [Other<'a>],
-    /// Another one for each seed of a session, problem and solver.
+    /// Another one for each seed of a session and solver.
     pub seed: u64,
     /// Those of the session, which [`Search::check`] has seen.
     pub options: &'a BTreeMap<String, String>,

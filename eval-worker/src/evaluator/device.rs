@@ -25,6 +25,8 @@ use crate::metrics::Metrics;
 use crate::supervisor::{ChildConfig, DeviceError, DeviceWorker, Translators, Work};
 use crate::timing::Limits;
 
+/// Candidates of a job that wait to be translated, as a rule: those of small jobs, where the others are known already.
+const CANDIDATES_AT_ONCE: usize = 2;
 /// Groups whose best time is remembered.
 const GROUPS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
@@ -67,6 +69,12 @@ impl Evaluator for DeviceChild {
 
     fn method(&self) -> Method {
         Method::KERNELS
+    }
+
+    /// Beside the job at work and the next, as many as it takes to keep those busy that translate code ahead: a job has some candidates, and
+    /// waits for the slowest of them.
+    fn prefetch(&self) -> u16 {
+        u16::try_from(2 + self.child.translators / CANDIDATES_AT_ONCE).unwrap_or(u16::MAX)
     }
 
     async fn start(&self, metrics: &Metrics) -> Result<Box<dyn Running>, DeviceError> {

@@ -18,8 +18,9 @@ pub struct Rounds {
 }
 
 /// Times the `count` candidates of `sampler` in rounds: each round takes one sample of each, in an order drawn anew, so that a
-/// drift of the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All get
-/// the same number of samples, but one that is hopeless (10 times the fastest) gets at most [`Timing::EVIDENCE`], and only as
+/// drift of the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All that may
+/// win get the same number of samples. One whose fastest is 1.1 times that of the fastest gets no more once there are enough for its median;
+/// one that is hopeless (10 times the fastest) gets at most [`Timing::EVIDENCE`], and only as
 /// long as its own budget lasts: those are for a gain over it, which it can not lose.
 ///
 /// Under sustained load a round takes some samples of each, after the load of its own: clocks are not the same for all then.
@@ -69,6 +70,9 @@ pub fn play_off<S: Sampler>(
         series.iter_mut().enumerate().filter(|(place, _)| contenders.contains(place)).for_each(|(_, one)| one.forget());
     }
     while !sampler.is_broken() {
+        let fastest = contenders.iter().filter_map(|&place| series.get(place)).map(Series::min);
+        let best_ms = fastest.fold(f64::INFINITY, f64::min);
+        contenders.retain(|&place| series.get(place).is_some_and(|one| !one.is_beaten(best_ms)));
         let running: Vec<&Series> = contenders.iter().filter_map(|&place| series.get(place)).collect();
         if running.iter().all(|one| one.is_done(limits)) || is_spent(&running, &rule, limits) {
             break;
@@ -154,10 +158,19 @@ mod tests {
     #[test]
     fn all_get_the_same_rounds() {
         let mut finalists =
-            [Simulated::constant(1.0), Simulated::new(noise(1.1, 0.1, 3)), Simulated::new(noise(4.0, 0.05, 4))];
-        let timings = play_off(&mut finalists, 7, &LIMITS);
+            [Simulated::constant(1.0), Simulated::new(noise(1.1, 0.1, 3)), Simulated::new(noise(1.05, 0.05, 4))];
+        let timings = play_off(&mut finalists, 7, &Limits { sample_budget_ms: 40.0, ..LIMITS });
         let counts = counts(&timings);
-        assert!(counts[0] >= 10 && counts.iter().all(|count| *count == counts[0]), "{counts:?}");
+        assert!(counts[0] > 10 && counts.iter().all(|count| *count == counts[0]), "{counts:?}");
+    }
+
+    #[test]
+    fn one_that_is_beaten_has_enough_with_those_for_its_median() {
+        let noisy = |ms, seed| Simulated::new(noise(ms, 0.02, seed));
+        let mut finalists = [noisy(1.0, 3), noisy(1.04, 4), noisy(1.3, 5), noisy(4.0, 6)];
+        let timings = play_off(&mut finalists, 7, &Limits { sample_budget_ms: 40.0, ..LIMITS });
+        let counts = counts(&timings);
+        assert!(counts[0] > 20 && counts[1] == counts[0] && counts[2..] == [10, 10], "{counts:?}");
     }
 
     #[test]

@@ -216,6 +216,11 @@ impl Series {
         self.min() > factor * best_ms
     }
 
+    /// There are enough samples for a median, and even the fastest is too slow for a candidate that may win.
+    pub(super) fn is_beaten(&self, best_ms: f64) -> bool {
+        self.samples.len() >= self.rule.min_samples && self.min() > self.rule.beaten * best_ms
+    }
+
     /// So much slower than the best that it matters little by how much.
     fn is_behind(&self) -> bool {
         self.best_ms.is_some_and(|best_ms| best_ms >= NOISY_MS && self.min() > self.rule.behind * best_ms)

@@ -1,23 +1,21 @@
 //! Sessions of kernel specs: which specs apply, which candidates are tried, how they are batched.
 
+mod searches;
+
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use bluefin_common::arch;
 use bluefin_common::candidate::Candidate;
 use bluefin_common::digest::Digest;
-use bluefin_common::job::{GroupId, Job, group_id};
+use bluefin_common::job::Job;
 use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
-use bluefin_common::outcome::Outcome;
 use bluefin_common::problem::Problem;
-use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{SearchPlan, Session, Stage};
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
-use bluefin_common::{ahead, arch};
-use bluefin_kernel_spec::search::{
-    BATCH, Neighbours, Others, Priors, Search, Searching, Space, Strategies, limit, raise,
-};
+use bluefin_kernel_spec::search::{BATCH, Neighbours, Priors, Search, Space, Strategies};
 use bluefin_kernel_spec::{Candidates, Misfit, SCATTERED, SpecError};
 use bluefin_miopen::driver::FIND_ENFORCE;
 
@@ -189,21 +187,32 @@ impl Planning for OfSpecs<'_> {
     }
 
     async fn plan(&self, problems: &[Problem]) -> Result<Vec<ProblemPlan>, PlanError> {
-        let mut plans = Vec::with_capacity(problems.len());
-        for problem in problems {
-            let groups = match &self.search {
-                None => plan_problem(&self.session, problem, self.specs(), self.asked.budget, self.priors.as_ref())?,
-                Some((search, plan)) => self.searched(problem, *search, plan).await?,
-            };
-            plans.push(match groups {
-                none if none.is_empty() => {
-                    let specs = self.specs().chain(&self.asked.specs.elsewhere);
-                    ProblemPlan::Unsolved(why_unsolved(problem, &self.session.target, specs)?)
+        let mut planned = Vec::with_capacity(problems.len());
+        match &self.search {
+            None => {
+                for problem in problems {
+                    let (budget, priors) = (self.asked.budget, self.priors.as_ref());
+                    planned.push(plan_problem(&self.session, problem, self.specs(), budget, priors)?);
                 }
-                groups => ProblemPlan::Jobs(groups),
-            });
+            }
+            Some((search, plan)) => {
+                let mut known = Vec::with_capacity(problems.len());
+                for problem in problems {
+                    known.push(self.known(problem, *search, plan).await?);
+                }
+                for searched in self.searched(problems, &known, *search)? {
+                    planned.push(self.put_ends(searched).await?);
+                }
+            }
         }
-        Ok(plans)
+        let plans = problems.iter().zip(planned).map(|(problem, groups)| {
+            if !groups.is_empty() {
+                return Ok(ProblemPlan::Jobs(groups));
+            }
+            let specs = self.specs().chain(&self.asked.specs.elsewhere);
+            Ok(ProblemPlan::Unsolved(why_unsolved(problem, &self.session.target, specs)?))
+        });
+        plans.collect()
     }
 }
 
@@ -211,94 +220,6 @@ impl OfSpecs<'_> {
     fn specs(&self) -> impl Iterator<Item = &LoadedSpec> {
         self.asked.specs.of(self.method)
     }
-
-    /// The rounds of `problem` that its outcomes call for. Workers plan all but the first; whoever plans the session again
-    /// must know of them, as it may be to publish them once more.
-    async fn searched(
-        &self,
-        problem: &Problem,
-        search: &dyn Search,
-        plan: &SearchPlan,
-    ) -> Result<Vec<PlannedGroup>, PlanError> {
-        let mut groups = Vec::new();
-        let wrong = |source| of_problem(problem, source);
-        let rounds_wanted = self.rounds_under_way(problem).map_err(wrong)?;
-        for loaded in self.specs() {
-            let Some(scope) = loaded.spec.scope(problem, &self.session.target).map_err(wrong)? else { continue };
-            let (session, group) = (&self.session.name, group_id(problem, loaded.digest));
-            let outcomes = self.store.outcomes(session, &[group]).await?;
-            let candidates = if self.asked.only_look {
-                limit(self.store, session, plan, group).await?
-            } else {
-                let budget = self.asked.budget.of(&loaded.spec);
-                raise(self.store, session, plan, group, budget.candidates()).await?
-            };
-            let plan = &SearchPlan { candidates, ..plan.clone() };
-            let (spec, priors) = (&loaded.spec, self.priors.as_ref());
-            let ahead = if self.asked.only_look {
-                ahead::of(self.store, session, group).await?
-            } else {
-                // Of what is tried at most a quarter follows from nothing.
-                let most = u32::try_from(candidates / (4 * BATCH as u64)).unwrap_or(u32::MAX).max(1);
-                ahead::claim(self.store, session, group, rounds_wanted.min(most)).await?
-            };
-            let searching = Searching { search, plan, problem, spec, scope: &scope, priors, ahead };
-            let any = job(&self.session, problem, loaded, Vec::new());
-            let others = self.neighbours.of(search, self.store, &any, &outcomes, ahead).await?;
-            let (is_over, planned) = rounds(searching, &any, &outcomes, &others).map_err(wrong)?;
-            if is_over && !self.asked.only_look && !self.is_told(group, candidates).await? {
-                let end = searching.end(&outcomes, &others).map_err(wrong)?;
-                end.put(self.store, session, group).await?;
-            }
-            groups.push(planned);
-        }
-        groups.retain(|group| !group.jobs.is_empty());
-        Ok(groups)
-    }
-
-    /// Rounds of the search of `problem` that are under way at a time, where as many candidates are to be as is asked.
-    fn rounds_under_way(&self, problem: &Problem) -> Result<u32, SpecError> {
-        if self.asked.under_way < 2 * BATCH {
-            return Ok(1);
-        }
-        let mut solvers = 0;
-        for loaded in self.specs() {
-            if let Some(scope) = loaded.spec.scope(problem, &self.session.target)? {
-                solvers += loaded.spec.solvers_for(&scope)?.len();
-            }
-        }
-        let rounds = self.asked.under_way / (BATCH * solvers.max(1));
-        Ok(u32::try_from(rounds).unwrap_or(ahead::MOST).clamp(1, ahead::MOST))
-    }
-
-    /// Whether it is written down how the search of `group` ended, of as many candidates as it may try now. Workers do that, unless they
-    /// ended before.
-    async fn is_told(&self, group: GroupId, candidates: u64) -> Result<bool, PlanError> {
-        let ends = SearchEnd::of(self.store, &self.session.name, &[group]).await?;
-        let is_spent = |end: &SolverEnd| end.why != Why::Budget || end.tried >= candidates;
-        Ok(ends.get(&group).is_some_and(|SearchEnd(solvers)| solvers.iter().all(is_spent)))
-    }
-}
-
-/// Whether a search is over, and the jobs of all of its rounds so far, those that are done as their outcomes have them.
-fn rounds(
-    searching: Searching<'_>,
-    any: &Job,
-    outcomes: &[Outcome],
-    others: &[Others],
-) -> Result<(bool, PlannedGroup), SpecError> {
-    let Searching { spec, scope, .. } = searching;
-    let mut group = PlannedGroup { jobs: Vec::new(), valid: BTreeMap::new() };
-    for solver in spec.solvers_for(scope)? {
-        group.valid.insert(solver.name.clone(), valid(&spec.candidates(solver, scope, 0)?));
-    }
-    let rounds = searching.current(outcomes, others)?;
-    let perf = outcomes.iter().map(|outcome| &outcome.job).filter(|job| job.stage == Stage::Perf);
-    group.jobs = perf.filter(|job| rounds.iter().all(|round| round.number != job.round)).cloned().collect();
-    // Outcomes come in no particular order.
-    group.jobs.sort_by(|a, b| a.round.cmp(&b.round).then_with(|| a.candidates.cmp(&b.candidates)));
-    group.jobs.extend(rounds.iter().flat_map(|round| round.jobs(any)));
-    Ok((rounds.is_empty() && !outcomes.is_empty(), group))
 }
 
 /// Plans the perf jobs of `problem` for every spec that applies to it, the first of each solver with what `priors` say. Empty: no solver

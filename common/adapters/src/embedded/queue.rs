@@ -5,7 +5,7 @@ use std::ops::Deref;
 use bluefin_common::broker::GivenUp;
 use bytes::Bytes;
 
-use crate::line::{Kin, Line, Waits};
+use crate::line::{Line, Rank, Waits};
 
 pub(super) struct Queue {
     pub(super) name: String,
@@ -37,8 +37,8 @@ impl Waits for Message {
 }
 
 impl Queue {
-    pub(super) fn new(name: &str, kin: Option<Kin>) -> Self {
-        Self { name: name.to_owned(), line: Line::new(kin) }
+    pub(super) fn new(name: &str, rank: Rank) -> Self {
+        Self { name: name.to_owned(), line: Line::new(rank) }
     }
 }
 

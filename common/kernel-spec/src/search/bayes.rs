@@ -25,13 +25,19 @@ use self::coordinates::Coordinates;
 use self::differences::Differences;
 use self::lessons::Lessons;
 use self::pool::Pool;
-use super::{Ask, Other, Proposal, Search};
+use super::{Ask, Other, Proposal, Search, Tried, distance};
 use crate::error::SpecError;
 
 /// Candidates of each other problem that are looked at here.
 const BEST_ELSEWHERE: usize = 3;
-/// Candidates of each solver in the first two rounds, where solvers compete.
+/// Candidates of each solver in the first rounds, where solvers compete.
 const TRIAL: usize = 4;
+/// Candidates of a problem before its times say more than a model of the architecture does, or than what was best for other problems.
+const BEGUN: usize = 2;
+/// The best of so many of the most similar problems are tried then.
+const SIMILAR: usize = 2;
+/// Candidates of a problem that have to be tried before its best is one that others begin with.
+const LEAST_TRIED: usize = 4;
 
 /// Bayesian optimization: the largest expected improvement over a Gaussian process. `docs/search.md`
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,32 +65,38 @@ impl Search for Bayes {
     }
 
     fn propose(&self, ask: &Ask<'_>) -> Result<Proposal, SpecError> {
+        let is_first = ask.tried.is_empty() && ask.under_way.is_empty();
+        if is_first && ask.n == 1 {
+            return Ok(Proposal { candidates: ask.space.first(1)?, left: None });
+        }
         let mut others: Vec<&Other<'_>> = ask.others.iter().collect();
         others.sort_by(|a, b| a.variables.cmp(&b.variables));
         let differences = Differences::of(ask.variables, others.iter().map(|other| &other.variables));
         let coordinates =
             Coordinates::of(ask.space.params().map(|(_, values)| values), differences.place(ask.variables));
         let own = Lessons::of(ask.tried, &coordinates, coordinates.here());
+        let similar = if ask.tried.len() < BEGUN { similar(ask, &others) } else { Vec::new() };
         let others: Vec<Lessons<'_>> = others
             .into_iter()
             .map(|other| Lessons::of(&other.tried, &coordinates, &differences.place(&other.variables)))
             .collect();
         let pool = Pool::of(ask, &own.incumbents(), &elsewhere(&others), &coordinates)?;
         let lessons = own.with(&others);
-        let mut next = Vec::new();
-        if ask.tried.is_empty() {
-            if ask.under_way.is_empty() {
-                // The default of a kernel spec.
-                next = ask.space.first(1)?;
-            }
+        // The default of a kernel spec.
+        let mut next = if is_first { ask.space.first(1)? } else { Vec::new() };
+        if ask.tried.len() < BEGUN && similar.is_empty() {
             next.extend(cold::promising(ask.space, &pool, ask.n.saturating_sub(next.len()))?);
         }
+        next.extend(similar);
         let wanted = ask.n.saturating_sub(next.len());
         let under_way: Vec<Vec<f64>> =
             ask.under_way.iter().filter_map(|candidate| coordinates.place(&candidate.params)).collect();
         let batch = batch::choose(&lessons, &pool, &under_way, &coordinates, wanted);
         // Without a model all that ran are alike, or too few did.
-        let left = left::left(ask.tried, ask.space.valid()?, batch.gain.unwrap_or(0.0));
+        let left = match left::is_known(ask.tried) {
+            true => left::left(ask.tried, ask.space.valid()?, batch.gain.unwrap_or(0.0)),
+            false => None,
+        };
         next.extend(batch.candidates);
         if next.len() < ask.n {
             // Few points are left, or hard to meet at random: those in the fixed order, so that none is forgotten.
@@ -95,6 +107,21 @@ impl Search for Bayes {
         next.truncate(ask.n);
         Ok(Proposal { candidates: next, left })
     }
+}
+
+/// What was best for the most similar of the other problems, as far as it is a point here and new.
+fn similar(ask: &Ask<'_>, others: &[&Other<'_>]) -> Vec<Candidate> {
+    let mut near: Vec<(f64, &Candidate)> = Vec::new();
+    for other in others.iter().filter(|other| other.tried.len() >= LEAST_TRIED) {
+        let whole = other.tried.iter().filter(|tried| tried.result.is_ok_and(|time| !time.pruned));
+        let time = |tried: &Tried<'_>| tried.result.map_or(f64::INFINITY, |time| time.median_ms);
+        let best = whole.min_by(|a, b| time(a).total_cmp(&time(b)).then_with(|| a.candidate.cmp(b.candidate)));
+        near.extend(best.map(|best| (distance(ask.variables, &other.variables), best.candidate)));
+    }
+    near.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut known = ask.known();
+    let new = near.into_iter().filter(|(_, one)| ask.space.holds(one) && known.insert(one));
+    new.take(SIMILAR).map(|(_, candidate)| candidate.clone()).collect()
 }
 
 /// Candidates that were best for other problems.

@@ -154,15 +154,17 @@ impl Neighbours {
     }
 }
 
-/// The groups that are most like that of `job`.
+/// The groups that are most like that of `job`, those before others of which a round or less is known: that was begun before anything was.
 fn nearest(job: &Job, groups: &[(GroupId, Searched)]) -> Told {
     let (own, variables) = (job.group(), job.problem.variables());
     let like = groups.iter().filter(|(group, searched)| *group != own && searched.spec == job.spec);
-    let mut far: Vec<(f64, GroupId, u32)> = like
-        .map(|(group, searched)| (distance(&variables, &searched.problem.variables()), *group, searched.rounds))
+    let mut far: Vec<(bool, f64, GroupId, u32)> = like
+        .map(|(group, Searched { problem, rounds, .. })| {
+            (*rounds < 2, distance(&variables, &problem.variables()), *group, *rounds)
+        })
         .collect();
-    far.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    Told(far.into_iter().take(GROUPS).map(|(_, group, rounds)| (group, rounds)).collect())
+    far.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
+    Told(far.into_iter().take(GROUPS).map(|(_, _, group, rounds)| (group, rounds)).collect())
 }
 
 /// How unlike two problems are, before anything is known of either: doublings of each of their sizes, and two for whatever else differs.

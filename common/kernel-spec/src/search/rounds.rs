@@ -11,12 +11,14 @@ use bluefin_common::problem::Problem;
 use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{SearchPlan, Stage};
 
-use super::contest::Contest;
+use super::contest::{Contest, FEW};
 use super::others::{Others, next_round};
-use super::{Ask, BATCH, Other, Priors, Proposal, Search, Space, Tried};
+use super::{Ask, BATCH, Other, Priors, Proposal, Search, Space, Tried, analytic};
 use crate::error::SpecError;
 use crate::{KernelSpec, Scope, Solver};
 
+/// Trials of a solver before its rounds are as large as those of one that does not compete.
+const SMALL: usize = 4;
 /// One, in the unit of patience.
 const HUNDREDTHS_OF_PERCENT: f64 = 10_000.0;
 
@@ -124,7 +126,7 @@ impl Searching<'_> {
         let contest = Contest::before(waits_for, outcomes);
         let solvers = spec.solvers_for(scope)?;
         // Where rounds overlap, those that a contest decided would be under way before it did.
-        let compete = self.ahead() == 1 && solvers.len() > 1;
+        let compete = self.ahead() == 1 && solvers.iter().filter(|solver| solver.is_tunable()).count() > 1;
         for solver in solvers {
             // Of one job it has what it was planned with, when fewer candidates may have been asked for.
             if is_limited && search.round() <= BATCH {
@@ -143,8 +145,8 @@ impl Searching<'_> {
                 .collect();
             let is_first = is_limited && tried.is_empty() && under_way.is_empty();
             let mut next = if is_first { self.beginning(solver)? } else { Vec::new() };
-            let n = self.wanted(tried.len() + under_way.len(), compete && next.is_empty());
-            if n == 0 || is_limited && !contest.goes_on(&solver.name) {
+            let n = self.wanted(tried.len() + under_way.len(), compete && next.is_empty(), solver.has_cost());
+            if n == 0 || is_limited && !self.goes_on(&contest, solver, &tried)? {
                 continue;
             }
             if is_limited {
@@ -194,11 +196,11 @@ impl Searching<'_> {
             let (valid, exact, count) = (points.valid.max(tried.len() as u64), points.exact, tried.len() as u64);
             let (left, why) = if exact && count >= valid {
                 (search.estimates().then_some(0.0), Why::All)
-            } else if self.is_limited() && !contest.goes_on(&solver.name) {
+            } else if self.is_limited() && !self.goes_on(&contest, solver, &tried)? {
                 (None, Why::Behind)
             } else {
                 let proposal = self.propose(solver, &tried, &[], told(others, number), search.round())?;
-                let why = match self.wanted(tried.len(), false) {
+                let why = match self.wanted(tried.len(), false, false) {
                     0 => Why::Budget,
                     _ if self.is_enough(&proposal) => Why::Patience,
                     _ => Why::All,
@@ -241,17 +243,39 @@ impl Searching<'_> {
     }
 
     /// Candidates that a solver may still try in a round, after so many.
-    fn wanted(&self, tried: usize, compete: bool) -> usize {
+    fn wanted(&self, tried: usize, compete: bool, begins_with_one: bool) -> usize {
         let left = usize::try_from(self.plan.candidates).unwrap_or(usize::MAX).saturating_sub(tried);
-        let round = if compete && tried < 2 * self.search.trial() { self.search.trial() } else { self.search.round() };
+        let round = if compete { in_contest(self.search, tried, begins_with_one) } else { self.search.round() };
         if self.is_limited() { left.min(round) } else { left }
     }
 
+    /// Whether `solver`, of which these were tried, may still win.
+    fn goes_on(&self, contest: &Contest<'_>, solver: &Solver, tried: &[Tried<'_>]) -> Result<bool, SpecError> {
+        if tried.is_empty() || !solver.has_cost() {
+            return Ok(contest.goes_on(&solver.name));
+        }
+        let (space, seed) = (Space::of(self.spec, solver, self.scope), self.seed(&solver.name));
+        let expected_ms = if tried.len() < FEW { analytic::expected_ms(&space, tried, seed)? } else { None };
+        Ok(contest.goes_on_by_model(&solver.name, expected_ms))
+    }
+
+    /// The same for all problems: what is tried at random in one then is in others, too, and is compiled once for all of them.
     fn seed(&self, solver: &str) -> u64 {
-        let problem = self.problem.canonical();
-        let parts = [&self.plan.seed.to_le_bytes(), problem.as_bytes(), solver.as_bytes()];
-        let Digest(bytes) = Digest::of_parts(digest::SEARCH, parts);
+        let Digest(bytes) = Digest::of_parts(digest::SEARCH, [&self.plan.seed.to_le_bytes(), solver.as_bytes()]);
         bytes.first_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first))
+    }
+}
+
+/// Candidates of a round of a solver that competes with others, after so many. One of whose points a model says something
+/// `begins_with_one`: what that comes to says how fast the others may be.
+#[must_use]
+pub fn in_contest(search: &dyn Search, tried: usize, begins_with_one: bool) -> usize {
+    let (round, trial) = (search.round(), search.trial());
+    match tried {
+        0 if begins_with_one && trial < round => 1,
+        few if few < trial => trial - few,
+        more if more < SMALL * trial => trial,
+        _ => round,
     }
 }
 

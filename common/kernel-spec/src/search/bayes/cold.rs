@@ -5,9 +5,8 @@ use bluefin_common::candidate::Candidate;
 use super::pool::Pool;
 use crate::error::SpecError;
 use crate::search::Space;
+use crate::search::analytic::SAMPLE;
 
-/// Random points that the model chooses from. Of many more it would choose points that are all alike, and it is but a model.
-const SAMPLE: usize = 64;
 /// Points of a first round that it does not choose.
 const OTHERS: usize = 1;
 

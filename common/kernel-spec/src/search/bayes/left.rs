@@ -11,11 +11,16 @@ const FORESEEN: f64 = 3.0;
 /// share to the power of this.
 const SOONER: i32 = 4;
 
+/// Whether enough ran to say something.
+pub fn is_known(tried: &[Tried<'_>]) -> bool {
+    tried.iter().filter(|tried| tried.result.is_ok()).count() >= LEAST_RAN
+}
+
 /// The share of the best time by which it is expected to fall if as many candidates as `tried`, which are in the order of their rounds, are
 /// tried again of the `valid` points of a space; `expected` is what the model expects of the next round, as a logarithm. `None`:
 /// too little is known.
 pub fn left(tried: &[Tried<'_>], valid: u64, expected: f64) -> Option<f64> {
-    if tried.iter().filter(|tried| tried.result.is_ok()).count() < LEAST_RAN {
+    if !is_known(tried) {
         return None;
     }
     let untried = 1.0 - (tried.len() as f64 / valid.max(1) as f64).min(1.0);

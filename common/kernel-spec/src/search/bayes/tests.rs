@@ -267,3 +267,25 @@ fn what_was_best_for_a_like_problem_is_tried_soon() {
     others.reverse();
     assert_eq!(next(&others), told, "in whatever order they are told");
 }
+
+#[test]
+fn of_one_candidate_a_problem_goes_on_with_the_best_of_the_two_most_similar() {
+    let space = space(points(), 3);
+    let size = |size: i64| Variables::from([("size".to_string(), Value::Int(size))]);
+    let points = space.first(40).unwrap();
+    // Of each other problem so many candidates, of which the first is the best.
+    let tried_of = |at: usize, count: usize| -> Vec<(Candidate, u32, Told)> {
+        let some = points.iter().skip(at).take(count).enumerate();
+        some.map(|(behind, one)| (one.clone(), 0, took(1.0 + behind as f64))).collect()
+    };
+    let problems = [(4096, tried_of(1, 5)), (1100, tried_of(6, 5)), (900, tried_of(11, 3)), (500, tried_of(14, 5))];
+    let others = problems.iter().map(|(of, all)| Other { variables: size(*of), tried: tried(all) });
+    let others: Vec<Other<'_>> = others.collect();
+    let here = size(1000);
+    let own = [Tried { candidate: &points[0], round: 0, result: took(5.0) }];
+    let next = |tried| Bayes.next(&Ask { variables: &here, others: &others, ..ask(&space, tried, 7, 3) }).unwrap();
+    // 900 is the most similar, but too little is known of it.
+    assert_eq!(next(&own)[..2], [points[6].clone(), points[14].clone()]);
+    let more = [own[0], Tried { candidate: &points[30], round: 1, result: took(6.0) }];
+    assert_ne!(next(&more)[..2], [points[6].clone(), points[14].clone()], "then times say it");
+}
