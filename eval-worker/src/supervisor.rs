@@ -365,7 +365,8 @@ impl DeviceWorker {
     /// # Errors
     /// If it does not: what it failed at is not to blame.
     async fn still_works(&mut self) -> Result<(), DeviceError> {
-        let Some((ready, wait)) = self.config.proven.again(&self.config.deadlines) else { return Ok(()) };
+        let Some(ready) = self.config.proven.last() else { return Ok(()) };
+        let wait = self.config.deadlines.of_task_again(ready.took);
         let mut child = match self.child.take() {
             Some(child) => child,
             None => self.start_child().await?,

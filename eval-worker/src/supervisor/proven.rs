@@ -6,13 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::config::{Deadlines, Wait};
 use crate::protocol::Request;
 
 /// Bytes of frames, beyond which a task is not kept.
 const LARGEST: usize = 16 << 20;
-/// Times that the same task may take as long as it took.
-const AGAIN: u32 = 10;
 
 /// The last task that a device made ready, if it is small. Clones share it: it outlives the device's children.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +20,8 @@ pub struct Proven(Arc<Mutex<Option<Ready>>>);
 pub(super) struct Ready {
     pub(super) request: Request,
     pub(super) frames: Vec<Bytes>,
-    took: Duration,
+    /// How long that took.
+    pub(super) took: Duration,
 }
 
 impl Proven {
@@ -35,11 +33,9 @@ impl Proven {
         }
     }
 
-    /// What it did last, and how long that is waited for.
-    pub(super) fn again(&self, deadlines: &Deadlines) -> Option<(Ready, Wait)> {
-        let ready = self.lock().clone()?;
-        let wait = deadlines.of_task_again(ready.took.saturating_mul(AGAIN));
-        Some((ready, wait))
+    /// What it did last.
+    pub(super) fn last(&self) -> Option<Ready> {
+        self.lock().clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Ready>> {
