@@ -38,7 +38,7 @@ fn what_is_missing_is_told_with_its_weight() {
     });
     here.write("own.HIP.fdb.txt", own.collect::<String>());
     let text = here.ends(0, &["coverage", "shapes.txt", "--db", "own.HIP.fdb.txt"]);
-    assert!(text.contains("ignored: the records of 1 problems, of solvers such as BluefinConvDirect"), "{text}");
+    assert!(text.contains("ignored: the records of 1 problem, of solvers such as BluefinConvDirect"), "{text}");
 }
 
 /// Batch norms have no find db: their perf db tells.
