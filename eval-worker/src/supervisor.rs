@@ -104,7 +104,9 @@ impl DeviceWorker {
         worker.identity = Some(child.device.clone());
         worker.child = Some(child);
         // One that was quarantined may answer and still run nothing.
-        worker.still_works().await?;
+        if worker.config.proven.last().is_some_and(|ready| ready.doubted) {
+            worker.still_works().await?;
+        }
         Ok(worker)
     }
 
@@ -322,14 +324,14 @@ impl DeviceWorker {
             child.task = None;
             let wait = self.config.deadlines.of_reference();
             let frames: Vec<&Bytes> = [work.reference].into_iter().chain(work.data).collect();
-            let (began, sent) = (Instant::now(), frames.iter().map(AsRef::as_ref).collect::<Vec<&[u8]>>());
+            let sent: Vec<&[u8]> = frames.iter().map(AsRef::as_ref).collect();
             let reply = child.ask(&request, &sent, wait).await;
             if let Ok(Reply::Prepared { spent, .. }) = &reply {
                 self.account(*spent);
             }
             match reply {
                 Ok(Reply::Prepared { result: Ok(ready), .. }) => {
-                    self.config.proven.note(&request, &frames, began.elapsed());
+                    self.config.proven.note(&request, &frames);
                     self.nondeterministic.clone_from(&ready.nondeterministic);
                     child.task = Some((key, ready));
                     return Ok(Ok(child));
@@ -366,7 +368,7 @@ impl DeviceWorker {
     /// If it does not: what it failed at is not to blame.
     async fn still_works(&mut self) -> Result<(), DeviceError> {
         let Some(ready) = self.config.proven.last() else { return Ok(()) };
-        let wait = self.config.deadlines.of_task_again(ready.took);
+        let wait = self.config.deadlines.of_reference();
         let mut child = match self.child.take() {
             Some(child) => child,
             None => self.start_child().await?,
@@ -375,12 +377,14 @@ impl DeviceWorker {
         let frames: Vec<&[u8]> = ready.frames.iter().map(AsRef::as_ref).collect();
         let lost = match child.ask(&ready.request, &frames, wait).await {
             Ok(Reply::Prepared { result: Ok(_), .. }) => {
+                self.config.proven.tried(true);
                 self.child = Some(child);
                 return Ok(());
             }
             Ok(other) => Lost::Garbled { reason: format!("unexpected reply {other:?}") },
             Err(lost) => lost,
         };
+        self.config.proven.tried(false);
         Err(DeviceError::Broken { how: self.bury(child, lost).await?.1.detail })
     }
 

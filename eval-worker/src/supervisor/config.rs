@@ -78,9 +78,6 @@ const OF_REFERENCE: u32 = 100;
 /// Times that it may take longer than it took to load it: drivers may do a part of that when it is first launched.
 pub(super) const OF_LOADING: u32 = 10;
 
-/// Times that a task may take as long as it took before.
-const AGAIN: u32 = 10;
-
 impl Default for Deadlines {
     fn default() -> Self {
         Self {
@@ -116,12 +113,6 @@ impl Deadlines {
     /// Inputs are made, then the reference runs.
     pub(super) fn of_reference(&self) -> Wait {
         Wait::of(self.reference, self.reference * 2)
-    }
-
-    /// A task is made ready that was before, which took so long.
-    pub(super) fn of_task_again(&self, took: Duration) -> Wait {
-        let wait = self.step.saturating_add(took.saturating_mul(AGAIN)).min(self.reference);
-        Wait::of(wait, wait.saturating_mul(2))
     }
 
     /// Of one candidate, or of `together` candidates whose results come at the same time. `reference`: how long the first run of

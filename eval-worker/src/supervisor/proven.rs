@@ -2,7 +2,6 @@
 //! and fill it while no kernel ends any more.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -20,22 +19,29 @@ pub struct Proven(Arc<Mutex<Option<Ready>>>);
 pub(super) struct Ready {
     pub(super) request: Request,
     pub(super) frames: Vec<Bytes>,
-    /// How long that took.
-    pub(super) took: Duration,
+    /// It was not made ready again when that was tried.
+    pub(super) doubted: bool,
 }
 
 impl Proven {
-    /// The device made the task of `request` ready in the time `took`.
-    pub(super) fn note(&self, request: &Request, frames: &[&Bytes], took: Duration) {
+    /// The device made the task of `request` ready.
+    pub(super) fn note(&self, request: &Request, frames: &[&Bytes]) {
         if frames.iter().map(|frame| frame.len()).sum::<usize>() <= LARGEST {
             let frames = frames.iter().copied().cloned().collect();
-            *self.lock() = Some(Ready { request: request.clone(), frames, took });
+            *self.lock() = Some(Ready { request: request.clone(), frames, doubted: false });
         }
     }
 
     /// What it did last.
     pub(super) fn last(&self) -> Option<Ready> {
         self.lock().clone()
+    }
+
+    /// Whether that was done again, when it was tried.
+    pub(super) fn tried(&self, works: bool) {
+        if let Some(ready) = &mut *self.lock() {
+            ready.doubted = !works;
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Ready>> {

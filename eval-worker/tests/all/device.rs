@@ -370,7 +370,8 @@ fn a_play_off_survives_its_crashes() {
     assert_eq!(kinds, expected, "{results:?}");
     let (slow, fast) = (results[0].as_ref().unwrap(), results[2].as_ref().unwrap());
     assert!(slow.median_ms > fast.median_ms);
-    assert_eq!(slow.samples_ms.len(), fast.samples_ms.len());
+    // One that is beaten has enough with those for its median.
+    assert!(slow.samples_ms.len() == 10 && fast.samples_ms.len() >= 10, "{results:?}");
 }
 
 fn the_same_kernel_twice_ties() {
