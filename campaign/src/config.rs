@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Config, String> {
-        Config::parse(text, Path::new("/work/bluefin.toml"))
+        Config::parse(text, Path::new("/srv/tuning/bluefin.toml"))
     }
 
     #[test]
@@ -152,13 +152,13 @@ mod tests {
         )
         .unwrap();
         assert_eq!(config.device.as_deref(), Some("h100"));
-        assert_eq!(config.state, Some("/work/tune.db".into()));
-        assert_eq!(config.url("BLUEFIN_AMQP_URL"), Some("@/work/amqp"));
+        assert_eq!(config.state, Some("/srv/tuning/tune.db".into()));
+        assert_eq!(config.url("BLUEFIN_AMQP_URL"), Some("@/srv/tuning/amqp"));
         assert_eq!(config.url("BLUEFIN_REDIS_URL"), Some("redis://store"));
         assert_eq!(config.url("BLUEFIN_CACHE_URL"), Some("@/run/cache"));
         assert_eq!(config.url("BLUEFIN_MESSAGE_KEYS"), None);
         let nothing = parse("").unwrap();
-        assert_eq!(nothing, Config { path: Some("/work/bluefin.toml".into()), ..Config::default() });
+        assert_eq!(nothing, Config { path: Some("/srv/tuning/bluefin.toml".into()), ..Config::default() });
     }
 
     #[test]
