@@ -34,6 +34,11 @@ impl PooledBroker {
         Self { inner, kin, pools: Mutex::default(), tasks: TaskTracker::new(), closed: CancellationToken::new() }
     }
 
+    /// Deliveries of `queue` that are held and that no consumer has taken yet.
+    pub fn held(&self, queue: &str) -> usize {
+        lock(&self.pools).get(queue).map_or(0, |pool| pool.line.depth())
+    }
+
     fn pool(&self, queue: &str) -> Arc<Pool> {
         let mut pools = lock(&self.pools);
         let made = || {

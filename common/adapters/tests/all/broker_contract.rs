@@ -128,7 +128,7 @@ async fn consumers_of_a_process_go_on_with_what_they_have() {
     for _ in 0..3 {
         consumers.push(broker.consume(QUEUE, 2).await.unwrap());
     }
-    await_depth(&broker, QUEUE, 0).await;
+    eventually(SOON, "24 messages held", async || broker.held(QUEUE) == 24).await;
     let mut problems = [const { BTreeSet::new() }; 3];
     for _ in 0..6 {
         for (consumer, problems) in consumers.iter_mut().zip(&mut problems) {
