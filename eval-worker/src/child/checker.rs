@@ -15,8 +15,10 @@ use crate::layout::{self, Layout};
 
 /// Threads of a block, as the entries have it.
 const BLOCK: u32 = 256;
-/// Blocks of a launch: enough for the memory of any GPU.
+/// Blocks of a launch at most: enough for the memory of any GPU.
 const BLOCKS: u32 = 2048;
+/// Bytes that a thread moves or compares at once in what is long, by the entries that take least.
+const VECTOR: u64 = 8;
 /// Bytes of shared memory that a compiler may add up counts in.
 const SHARED: u32 = 64;
 /// Null pointers that a compiler may add to the parameters of an entry, as Triton does; one that does not takes none of them.
@@ -180,11 +182,14 @@ impl Plan {
         Argument::Buffer(u16::try_from(self.offsets.len() - 1).unwrap_or(u16::MAX))
     }
 
-    fn launch(&mut self, entry: &str, arguments: impl IntoIterator<Item = Argument>) {
-        let threads = Argument::I64(i64::from(BLOCKS * BLOCK));
+    /// Of an entry for so many items, each of which is a turn of a thread.
+    fn launch(&mut self, entry: &str, items: u64, arguments: impl IntoIterator<Item = Argument>) {
+        // Most buffers are small: blocks that find nothing to do are most of what a check of them takes.
+        let blocks = u32::try_from(items.div_ceil(BLOCK.into())).unwrap_or(BLOCKS).clamp(1, BLOCKS);
+        let threads = Argument::I64(i64::from(blocks * BLOCK));
         self.launches.push(Launch {
             entry: entry.to_string(),
-            grid: [BLOCKS, 1, 1],
+            grid: [blocks, 1, 1],
             block: [BLOCK, 1, 1],
             shared: SHARED,
             arguments: arguments.into_iter().chain([threads]).chain(HIDDEN).collect(),
@@ -198,9 +203,9 @@ impl Plan {
     }
 
     fn fill(&mut self, start: u64, words: u64, [even, odd]: [u32; 2]) {
-        let words = Argument::I64(words.cast_signed());
-        let arguments = [self.at(start), words, Argument::I32(even.cast_signed()), Argument::I32(odd.cast_signed())];
-        self.launch("bluefin_fill", arguments);
+        let count = Argument::I64(words.cast_signed());
+        let arguments = [self.at(start), count, Argument::I32(even.cast_signed()), Argument::I32(odd.cast_signed())];
+        self.launch("bluefin_fill", words, arguments);
     }
 
     fn poison(&mut self, start: u64, bytes: u64, data_type: DataType) {
@@ -210,13 +215,14 @@ impl Plan {
     fn random(&mut self, start: u64, buffer: &Buffer, seed: u64) {
         let length = Argument::I64(buffer.length.cast_signed());
         let arguments = [self.at(start), length, type_of(buffer), Argument::I64(seed.cast_signed())];
-        self.launch("bluefin_random", arguments);
+        self.launch("bluefin_random", buffer.length, arguments);
     }
 
     fn range(&mut self, start: u64, buffer: &Buffer, seed: u64, (low, high): (f64, f64)) {
         let length = Argument::I64(buffer.length.cast_signed());
         let arguments = [self.at(start), length, type_of(buffer), Argument::I64(seed.cast_signed())];
-        self.launch("bluefin_range", arguments.into_iter().chain([Argument::F64(low), Argument::F64(high)]));
+        let arguments = arguments.into_iter().chain([Argument::F64(low), Argument::F64(high)]);
+        self.launch("bluefin_range", buffer.length, arguments);
     }
 
     /// Compares what no candidate may change.
@@ -231,19 +237,24 @@ impl Plan {
         self.expected += buffer.length;
         let arguments = [got, want, Argument::I64(buffer.length.cast_signed()), type_of(buffer)];
         let tolerance = [Argument::F64(tolerance.absolute), Argument::F64(tolerance.relative), report];
-        self.launch("bluefin_close", arguments.into_iter().chain(tolerance));
+        self.launch("bluefin_close", buffer.length, arguments.into_iter().chain(tolerance));
     }
 
     fn same(&mut self, got: u64, want: u64, bytes: u64, report: Argument) {
         self.expected += bytes;
         let arguments = [self.at(got), self.at(want), Argument::I64(bytes.cast_signed()), report];
-        self.launch("bluefin_same", arguments);
+        self.launch("bluefin_same", moved(bytes), arguments);
     }
 
     fn copy(&mut self, to: u64, from: u64, bytes: u64) {
         let arguments = [self.at(to), self.at(from), Argument::I64(bytes.cast_signed())];
-        self.launch("bluefin_copy", arguments);
+        self.launch("bluefin_copy", moved(bytes), arguments);
     }
+}
+
+/// Turns of threads that so many bytes take to be copied or compared: what is short goes byte by byte.
+fn moved(bytes: u64) -> u64 {
+    if bytes < ALIGNMENT { bytes } else { bytes / VECTOR }
 }
 
 /// Whether the entries make what a buffer holds before a launch.
