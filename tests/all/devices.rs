@@ -34,8 +34,8 @@ fn devices_are_shown_with_all_that_is_known() {
     assert_eq!(
         gpus,
         [
-            ("gfx90a-104", "GPU-0b1ef10000000000", "AMD Instinct MI210"),
-            ("gfx942-304", "GPU-0b1ef10000000001", "AMD Instinct MI300X")
+            ("gfx90a-104", &*machine.uuid(0), "AMD Instinct MI210"),
+            ("gfx942-304", &*machine.uuid(1), "AMD Instinct MI300X")
         ]
     );
     let table = text(&bluefin(&machine, &["devices"]).stdout);

@@ -142,7 +142,7 @@ fn a_lost_gpu_costs_no_job_and_comes_back() {
 
 /// The processes of one GPU of the machine. Nobody but root sees what they see.
 fn children_of(machine: &HipMachine, gpu: usize) -> Vec<Pid> {
-    let (own, uuid) = (machine.folder().as_os_str().as_encoded_bytes(), format!("=GPU-0b1ef1000000000{gpu}"));
+    let (own, uuid) = (machine.folder().as_os_str().as_encoded_bytes(), format!("={}", machine.uuid(gpu)));
     let is_its = |process: &Path| {
         let read = |file| std::fs::read(process.join(file)).unwrap_or_default();
         let (command, environment) = (read("cmdline"), read("environ"));

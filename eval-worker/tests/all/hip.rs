@@ -85,7 +85,7 @@ fn kernels_are_timed() {
                 assert!(timing.median_ms > 0.0 && (timing.pruned || timing.samples_ms.len() >= 3), "{timing:?}");
             }
         }
-        assert_eq!(worker.state().uuid, "GPU-0b1ef10000000000");
+        assert_eq!(worker.state().uuid, machine.uuid(0));
         assert!(worker.state().driver.contains("HIP 6.4."), "{:?}", worker.state());
     });
 }
@@ -190,7 +190,7 @@ fn a_child_has_the_device_that_it_should() {
         let second = gpu(&machine, 1).await;
         let worker = DeviceWorker::start(second.clone(), metrics().1).await.unwrap();
         drop(worker);
-        let wrong = ChildConfig { uuid: "GPU-0b1ef10000000000".to_string(), ..second };
+        let wrong = ChildConfig { uuid: machine.uuid(0), ..second };
         let Err(error) = DeviceWorker::start(wrong, metrics().1).await else { panic!("it has another device") };
         assert!(matches!(error, DeviceError::Changed { .. }), "{error}");
     });

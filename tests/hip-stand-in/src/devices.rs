@@ -75,16 +75,16 @@ impl FromStr for Gpu {
     }
 }
 
-/// KFD's `unique_id` of the GPU at `index` of the list.
+/// KFD's `unique_id` of the GPU at `index` of the list of a [machine](super::variables::MACHINE).
 #[must_use]
-pub fn unique_id(index: usize) -> u64 {
-    0x0b1e_f100_0000_0000 + index as u64
+pub fn unique_id(machine: u16, index: usize) -> u64 {
+    0x0b1e_f100_0000_0000 + (u64::from(machine) << 8) + index as u64
 }
 
 /// The same as ROCm prints it behind `GPU-`: 16 hexadecimal digits.
 #[must_use]
-pub fn uuid(index: usize) -> String {
-    format!("{:016x}", unique_id(index))
+pub fn uuid(machine: u16, index: usize) -> String {
+    format!("{:016x}", unique_id(machine, index))
 }
 
 /// PCI bus of the GPU at `index`; domain, device and function are 0.
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn visible_devices() {
-        let uuids: Vec<String> = (0..4).map(uuid).collect();
+        let uuids: Vec<String> = (0..4).map(|index| uuid(0, index)).collect();
         let seen = |rocr, hip| visible(&uuids, rocr, hip);
         assert_eq!(seen(None, None), [0, 1, 2, 3]);
         assert_eq!(seen(Some("2,3"), None), [2, 3]);

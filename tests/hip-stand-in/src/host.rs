@@ -36,6 +36,7 @@ pub struct Host {
     /// Bytes of each GPU.
     memory: u64,
     version: i32,
+    machine: u16,
 }
 
 impl Host {
@@ -45,7 +46,8 @@ impl Host {
         let list = variable(variables::DEVICES).unwrap_or_default();
         // Whoever sets up a test is told at once that it tests nothing.
         let all = Gpu::list(&list).unwrap_or_else(|error| panic!("{}: {error}", variables::DEVICES));
-        let uuids: Vec<String> = (0..all.len()).map(devices::uuid).collect();
+        let machine = variable(variables::MACHINE).and_then(|number| number.parse().ok()).unwrap_or(0);
+        let uuids: Vec<String> = (0..all.len()).map(|index| devices::uuid(machine, index)).collect();
         let (rocr, hip) = (variable("ROCR_VISIBLE_DEVICES"), variable("HIP_VISIBLE_DEVICES"));
         let gone = gate::gone();
         let mut indices = devices::visible(&uuids, rocr.as_deref(), hip.as_deref());
@@ -56,6 +58,7 @@ impl Host {
             indices,
             memory: variable(variables::MEMORY).and_then(|bytes| bytes.parse().ok()).unwrap_or(1 << 30),
             version: variable(variables::VERSION).and_then(|version| version.parse().ok()).unwrap_or(60_443_484),
+            machine,
         }
     }
 
@@ -92,7 +95,7 @@ impl Runtime for Host {
     }
 
     fn uuid(&self, device: usize) -> Result<String> {
-        Ok(devices::uuid(self.gpu(device)?.1))
+        Ok(devices::uuid(self.machine, self.gpu(device)?.1))
     }
 
     fn attribute(&self, device: usize, number: i32) -> Result<i32> {

@@ -25,6 +25,8 @@ pub mod variables {
     /// Its GPUs, as `gfx90a-104,gfx942-304`. None if absent: test runners show their libraries to every process, and who
     /// finds this one by chance must find no GPU.
     pub const DEVICES: &str = "BLUEFIN_STANDIN_DEVICES";
+    /// Which of several machines this is: their GPUs have other UUIDs. 0 if absent.
+    pub const MACHINE: &str = "BLUEFIN_STANDIN_MACHINE";
     /// Bytes of memory of each GPU; 1 GiB if absent.
     pub const MEMORY: &str = "BLUEFIN_STANDIN_MEMORY";
     /// What it says of its version, as HIP encodes it; 60443484 (6.4.43484) if absent.

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use crate::devices::{Gpu, pci_bus, unique_id};
 
-/// Writes the topology of a machine with one CPU node and `gpus` into `folder`, which then stands for
+/// Writes the topology of a [machine](crate::variables::MACHINE) with one CPU node and `gpus` into `folder`, which then stands for
 /// `/sys/class/kfd/kfd/topology`. Each GPU has `memory` bytes.
 ///
 /// # Errors
 /// If a file can not be written.
-pub fn write(folder: &Path, gpus: &[Gpu], memory: u64) -> io::Result<()> {
+pub fn write(folder: &Path, machine: u16, gpus: &[Gpu], memory: u64) -> io::Result<()> {
     let node = |number: usize, name: &str, gpu_id: u64, properties: String| {
         let node = folder.join("nodes").join(number.to_string());
         fs::create_dir_all(&node)?;
@@ -22,7 +22,7 @@ pub fn write(folder: &Path, gpus: &[Gpu], memory: u64) -> io::Result<()> {
     node(0, "", 0, "cpu_cores_count 64\nsimd_count 0\ngfx_target_version 0\nvendor_id 0\nunique_id 0\n".to_string())?;
     for (index, gpu) in gpus.iter().enumerate() {
         let name = gpu.name().rsplit(' ').next().unwrap_or_default();
-        node(index + 1, &name.to_lowercase(), 50_000 + index as u64, properties(index, gpu))?;
+        node(index + 1, &name.to_lowercase(), 50_000 + index as u64, properties(machine, index, gpu))?;
         let bank = folder.join("nodes").join((index + 1).to_string()).join("mem_banks/0");
         fs::create_dir_all(&bank)?;
         fs::write(bank.join("properties"), format!("heap_type 1\nsize_in_bytes {memory}\nflags 0\nwidth 4096\n"))?;
@@ -30,7 +30,7 @@ pub fn write(folder: &Path, gpus: &[Gpu], memory: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn properties(index: usize, gpu: &Gpu) -> String {
+fn properties(machine: u16, index: usize, gpu: &Gpu) -> String {
     let (major, minor, stepping) = gpu.version();
     // HIP counts work-group processors of two compute units on RDNA, KFD compute units.
     let (cus, simds) = if gpu.wave() == 32 { (gpu.cus * 2, 2) } else { (gpu.cus, 4) };
@@ -62,7 +62,7 @@ fn properties(index: usize, gpu: &Gpu) -> String {
         ("fw_version", 72),
         ("capability", 1_275_765_672),
         ("sdma_fw_version", 8),
-        ("unique_id", unique_id(index)),
+        ("unique_id", unique_id(machine, index)),
         ("num_xcc", u64::from(gpu.xccs())),
         ("max_engine_clk_ccompute", 3400),
     ];
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn one_node_for_each_gpu_and_one_for_the_cpu() {
         let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), &Gpu::list("gfx90a-104,gfx942-304").unwrap(), 1 << 30).unwrap();
+        write(folder.path(), 0, &Gpu::list("gfx90a-104,gfx942-304").unwrap(), 1 << 30).unwrap();
         let read = |name: &str| fs::read_to_string(folder.path().join("nodes").join(name)).unwrap();
         assert!(read("0/properties").contains("gfx_target_version 0\n"));
         assert!(read("1/properties").contains("gfx_target_version 90010\n"));

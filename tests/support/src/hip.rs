@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 pub use hip_stand_in::Code;
-use hip_stand_in::devices::Gpu;
+use hip_stand_in::devices::{Gpu, uuid};
 use hip_stand_in::faults::FaultFile;
 pub use hip_stand_in::faults::{Effect, Fault, Place};
 use hip_stand_in::{SYMBOLS, topology, variables};
@@ -14,9 +15,13 @@ use tempfile::TempDir;
 /// Bytes of memory of each GPU.
 const MEMORY: u64 = 1 << 30;
 
+/// Machines of a process that can be told apart.
+const MACHINES: u16 = 16;
+
 /// GPUs, and faults in them.
 pub struct HipMachine {
     folder: TempDir,
+    number: u16,
     gpus: String,
     faults: FaultFile,
 }
@@ -26,9 +31,15 @@ impl HipMachine {
     pub fn new(gpus: &str) -> Self {
         let list = Gpu::list(gpus).unwrap_or_else(|error| panic!("{error}"));
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        topology::write(&folder.path().join("topology"), &list, MEMORY).expect("the topology can be written");
+        let number = number();
+        topology::write(&folder.path().join("topology"), number, &list, MEMORY).expect("the topology can be written");
         let faults = FaultFile::at(folder.path().join("faults"));
-        Self { folder, gpus: gpus.to_string(), faults }
+        Self { folder, number, gpus: gpus.to_string(), faults }
+    }
+
+    /// The UUID of the GPU at `index`.
+    pub fn uuid(&self, index: usize) -> String {
+        format!("GPU-{}", uuid(self.number, index))
     }
 
     /// What a process needs in its environment to see this machine's GPUs.
@@ -37,6 +48,7 @@ impl HipMachine {
             ("BLUEFIN_HIP_LIBRARY", library().into()),
             ("BLUEFIN_KFD_TOPOLOGY", self.folder.path().join("topology").into()),
             (variables::DEVICES, OsString::from(&self.gpus)),
+            (variables::MACHINE, self.number.to_string().into()),
             (variables::MEMORY, MEMORY.to_string().into()),
             (variables::FAULTS, self.faults.path().into()),
         ]
@@ -69,6 +81,14 @@ impl HipMachine {
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
+}
+
+/// Of a new machine: who works on a GPU keeps it from all other processes of the host, also from tests that run at the same time. Those of
+/// other slots of the test runner are in other processes. No more numbers than that: each leaves files behind.
+fn number() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let slot = std::env::var("NEXTEST_TEST_GLOBAL_SLOT").ok().and_then(|slot| slot.parse().ok()).unwrap_or(0_u16);
+    slot.wrapping_mul(MACHINES).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed) % MACHINES)
 }
 
 /// The stand-in, which cargo builds with every test that depends on this crate.
