@@ -51,6 +51,7 @@ use bluefin_common::limits::{self, LimitMet};
 use bluefin_common::printable::printable_lines;
 use bluefin_common::{isolation, secrets};
 use bluefin_producer::PlanError;
+use bluefin_terminal::colour;
 use bluefin_terminal::mituna::{self, Translated};
 use bluefin_terminal::spelling;
 use bluefin_terminal::verbs::{Group, grouped};
@@ -73,6 +74,9 @@ struct Cli {
     /// How log lines look; their level is set by BLUEFIN_LOG
     #[arg(long, global = true, value_enum, default_value_t)]
     log: LogFormat,
+    /// When there is colour: auto is on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
+    color: colour::When,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -271,6 +275,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     };
     isolation::hide();
     config::check()?;
+    colour::choose(cli.color);
     let logs = matches!(
         verb,
         Verb::Enqueue(_) | Verb::LoadJob(_) | Verb::CompileWorker(_) | Verb::EvalWorker(_) | Verb::Monitor(_)

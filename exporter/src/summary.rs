@@ -99,8 +99,8 @@ impl Winner {
     }
 }
 
-/// The uncertainty only where the two digits show it.
-fn ratio(factor: f64, range: Option<(f64, f64)>) -> String {
+/// `3.20x ± 0.11`; the uncertainty only where the two digits show it.
+pub(crate) fn ratio(factor: f64, range: Option<(f64, f64)>) -> String {
     let uncertain = range.map(|(low, high)| (high - factor).max(factor - low)).filter(|half| *half >= 0.005);
     uncertain.map_or_else(|| format!("{factor:.2}x"), |half| format!("{factor:.2}x ± {half:.2}"))
 }

@@ -1,8 +1,10 @@
 //! Charts: laid out by plotters, written as SVG whose colours are classes of the page's style, so that they follow light, dark
 //! and paper, and whose marks say their values.
 
+mod axes;
 mod surface;
 
+pub use axes::{TITLED, UNTITLED, logarithmic, spans, wholes};
 pub use surface::{Colour, Mark, Shape, Surface};
 
 use maud::{Markup, PreEscaped, html};
@@ -16,13 +18,17 @@ use plotters::style::{FontDesc, IntoFont as _, TRANSPARENT};
 pub type Trouble = DrawingAreaErrorKind<std::convert::Infallible>;
 
 /// Width of every chart in its own units.
-pub const WIDTH: u32 = 720;
+pub const WIDTH: u32 = 900;
+
+/// What a mark means.
+pub type Meaning = (Shape, Colour, &'static str);
 
 /// A chart `height` high with its name, and in words what it shows. `table` holds its values.
 pub fn chart(
     height: u32,
     name: &str,
     says: &str,
+    legend: &[Meaning],
     table: Option<Markup>,
     draw: impl FnOnce(&DrawingArea<Surface<'_>, Shift>) -> Result<(), Trouble>,
 ) -> Markup {
@@ -31,6 +37,9 @@ pub fn chart(
     html! {
         figure {
             figcaption { (name) }
+            @if !legend.is_empty() { ul.legend {
+                @for (shape, colour, meaning) in legend { li { span class=(format!("mark {} c{}", shape.name(), *colour as u8)) {} (meaning) } }
+            } }
             @if drawn.is_ok() {
                 div.scroll tabindex="0" role="group" aria-label=(format!("chart: {name}")) {
                     svg viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(format!("{name}: {says}")) {
@@ -78,7 +87,7 @@ mod tests {
 
     #[test]
     fn what_users_wrote_stays_text() {
-        let drawn = chart(100, "<b>", "\"<script>\"", None, |root| {
+        let drawn = chart(100, "<b>", "\"<script>\"", &[], None, |root| {
             let mark = Mark::new(vec![(10, 10)], Shape::Dot, Colour::First).telling("<script>alert(1)</script>");
             root.draw(&mark)
         });

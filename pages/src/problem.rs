@@ -4,10 +4,9 @@ use bluefin_exporter::report::{Detail, Finalist};
 use bluefin_exporter::searched::Searched;
 use maud::{Markup, html};
 use plotters::chart::ChartBuilder;
-use plotters::coord::combinators::IntoLogRange as _;
 use plotters::element::Text;
 
-use crate::chart::{Colour, Mark, Shape, around, chart, ink, plain};
+use crate::chart::{Colour, Mark, Shape, TITLED, around, chart, ink, logarithmic, plain, wholes};
 use crate::failures::failures;
 use crate::words::{self, count, ms, range, ratio, short, times};
 
@@ -91,7 +90,13 @@ fn spread(detail: &Detail) -> Markup {
         @if detail.solvers_left_out > 0 { p { (detail.solvers_left_out) " more solvers are left out." } }
     };
     let height = 50 + 44 * detail.solvers.len() as u32;
-    chart(height, "Times of candidates by solver", &says, Some(table), |root| {
+    let legend = [
+        (Shape::Ring, Colour::First, "candidate"),
+        (Shape::Bar { strength: 0.25 }, Colour::First, "half of them"),
+        (Shape::Square, Colour::Second, "default"),
+        (Shape::Dot, Colour::Third, "fastest"),
+    ];
+    chart(height, "Times of candidates by solver", &says, &legend, Some(table), |root| {
         let all = detail.solvers.iter().flat_map(|one| one.quantiles);
         let Some((low, high)) = around(all) else { return Ok(()) };
         let rows = detail.solvers.len() as f64;
@@ -99,8 +104,8 @@ fn spread(detail: &Detail) -> Markup {
         let mut plot = builder
             .margin(6)
             .margin_right(40)
-            .x_label_area_size(34)
-            .build_cartesian_2d((low..high).log_scale(), rows..0.0)?;
+            .x_label_area_size(TITLED)
+            .build_cartesian_2d(logarithmic(low, high), rows..0.0)?;
         let ink = ink();
         plain(&mut plot.configure_mesh())
             .disable_y_mesh()
@@ -135,7 +140,8 @@ fn spread(detail: &Detail) -> Markup {
                 ))
             }))?;
             plot.draw_series(one.default_ms.map(|value| {
-                Mark::new(vec![(value, y + 0.7)], Shape::Dot, Colour::Second).telling(format!("default: {}", ms(value)))
+                Mark::new(vec![(value, y + 0.7)], Shape::Square, Colour::Second)
+                    .telling(format!("default: {}", ms(value)))
             }))?;
         }
         plot.draw_series(detail.solvers.first().map(|one| {
@@ -156,19 +162,18 @@ fn best_so_far(detail: &Detail) -> Markup {
             tbody { @for step in steps { tr { th.n scope="row" { (step.candidate) } td.n { (ms(step.ms)) } td { (step.solver) } td { code { (step.params) } } } } }
         }
     };
-    chart(220, "Best so far", &says, Some(table), |root| {
+    chart(240, "Best so far", &says, &[], Some(table), |root| {
         let Some((low, high)) = around(steps.iter().map(|step| step.ms)) else { return Ok(()) };
         let end = detail.timed as f64 + 1.0;
         let mut builder = ChartBuilder::on(root);
         let mut plot = builder
             .margin(6)
-            .x_label_area_size(34)
+            .x_label_area_size(TITLED)
             .y_label_area_size(76)
-            .build_cartesian_2d(0.0..end, (low..high).log_scale())?;
+            .build_cartesian_2d(wholes(0.0, end), logarithmic(low, high))?;
         plain(&mut plot.configure_mesh())
             .x_label_formatter(&|value| format!("{value:.0}"))
             .y_label_formatter(&|value| ms(*value))
-            .y_labels(5)
             .x_desc("candidates")
             .draw()?;
         let mut line = Vec::new();
@@ -200,8 +205,9 @@ fn params(detail: &Detail) -> Markup {
             } } @if one.values_left_out > 0 { tr { td colspan="5" { (one.name) ": " (one.values_left_out) " more values are left out." } } } } }
         }
     };
+    let legend = [(Shape::Dot, Colour::First, "best of a value"), (Shape::Ring, Colour::First, "median of a value")];
     let rows: usize = drawn.iter().map(|one| one.values.len() + 1).sum();
-    chart(50 + 18 * rows as u32, &format!("What params of {solver} do"), &says, Some(table), |root| {
+    chart(50 + 18 * rows as u32, &format!("What params of {solver} do"), &says, &legend, Some(table), |root| {
         let values = || drawn.iter().flat_map(|one| &one.values);
         let Some((low, high)) = around(values().flat_map(|value| [value.best_ms, value.median_ms])) else {
             return Ok(());
@@ -211,14 +217,14 @@ fn params(detail: &Detail) -> Markup {
             .margin(6)
             .margin_right(40)
             .margin_left(200)
-            .x_label_area_size(34)
-            .build_cartesian_2d((low..high).log_scale(), rows as f64..0.0)?;
+            .x_label_area_size(TITLED)
+            .build_cartesian_2d(logarithmic(low, high), rows as f64..0.0)?;
         let ink = ink();
         plain(&mut plot.configure_mesh())
             .disable_y_mesh()
             .disable_y_axis()
             .x_label_formatter(&|value| ms(*value))
-            .x_desc("time, logarithmic: best (dot) and median (ring) of each value")
+            .x_desc("time, logarithmic")
             .draw()?;
         let mut y = 0.0;
         for one in &drawn {

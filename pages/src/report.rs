@@ -5,9 +5,8 @@ use bluefin_exporter::report::{Gain, Report, Row};
 use bluefin_exporter::summary::Winner;
 use maud::{Markup, html};
 use plotters::chart::ChartBuilder;
-use plotters::coord::combinators::IntoLogRange as _;
 
-use crate::chart::{Colour, Mark, Shape, around, chart, plain};
+use crate::chart::{Colour, Mark, Shape, TITLED, around, chart, logarithmic, plain, wholes};
 use crate::failures::failures;
 use crate::problem::problem;
 use crate::timeline::time;
@@ -59,10 +58,10 @@ pub fn report(report: &Report, link: Option<&dyn Fn(&str) -> String>) -> Markup 
 
 fn gained(report: &Report) -> Markup {
     let gains = &report.gains;
-    let card = |name: &str, gain: &Gain| {
+    let card = |name: &str, gain: &Gain, class: Option<&str>| {
         html! {
-            li {
-                strong { (maybe_times(gain.mean())) } "as fast as " (name)
+            li class=[class] {
+                strong { (ratio(gain.told())) } "as fast as " (name)
                 br; span.faint {
                     "geometric mean of " (count(gain.problems)) " problems"
                     @if report.weighted { "; " (maybe_times(gain.weighted_mean())) " weighted by how often they are asked for" }
@@ -73,8 +72,8 @@ fn gained(report: &Report) -> Markup {
     };
     html! {
         ul.cards {
-            (card("defaults", &gains.default))
-            (card("the reference", &gains.reference))
+            (card("defaults", &gains.default, Some("first")))
+            (card("the reference", &gains.reference, None))
             li { strong { (count(gains.without_winner)) } "problems without a winner" }
         }
         @if gains.default.problems > 1 { (speedups(report)) }
@@ -87,30 +86,40 @@ fn speedups(report: &Report) -> Markup {
     rows.sort_by(|a, b| b.0.total_cmp(&a.0));
     let edge = |at: Option<&(f64, &Row)>| at.map_or_else(String::new, |(value, _)| times(*value));
     let says = format!("{} problems, from {} down to {}", rows.len(), edge(rows.first()), edge(rows.last()));
-    chart(220, "Against defaults, problem by problem", &says, None, |root| {
+    let legend = [
+        (Shape::Dot, Colour::First, "gain over the default, with its uncertainty"),
+        (Shape::Line, Colour::Second, "as fast as the default"),
+    ];
+    chart(240, "Against defaults, problem by problem", &says, &legend, None, |root| {
         let all = rows.iter().map(|(value, _)| *value).chain([1.0]);
         let Some((low, high)) = around(all) else { return Ok(()) };
+        let end = rows.len() as f64 + 1.0;
         let mut builder = ChartBuilder::on(root);
         let mut plot = builder
             .margin(6)
-            .x_label_area_size(34)
+            .x_label_area_size(TITLED)
             .y_label_area_size(60)
-            .build_cartesian_2d(0.0..rows.len() as f64 + 1.0, (low..high).log_scale())?;
+            .build_cartesian_2d(wholes(0.0, end), logarithmic(low, high))?;
         plain(&mut plot.configure_mesh())
             .x_label_formatter(&|value| format!("{value:.0}"))
             .y_label_formatter(&|value| times(*value))
-            .y_labels(5)
             .x_desc("problems, the largest gain first; the values are in the list of problems")
             .draw()?;
-        let end = rows.len() as f64 + 1.0;
         plot.draw_series([
             Mark::new(vec![(0.0, 1.0), (end, 1.0)], Shape::Line, Colour::Second).telling("as fast as the default")
         ])?;
+        let doubt = |(index, (_, row)): (usize, &(f64, &Row))| {
+            let (least, most) = row.summary.winner.as_ref()?.speedup_over_default_range?;
+            let at = index as f64 + 1.0;
+            Some(Mark::new(vec![(at, least.max(low)), (at, most.min(high))], Shape::Line, Colour::First))
+        };
+        plot.draw_series(rows.iter().enumerate().filter_map(doubt))?;
         plot.draw_series(rows.iter().enumerate().map(|(index, (value, row))| {
+            let gain = row.summary.winner.as_ref().and_then(Winner::over_default);
             Mark::new(vec![(index as f64 + 1.0, *value)], Shape::Dot, Colour::First).telling(format!(
                 "{}: {}",
                 row.summary.label,
-                times(*value)
+                ratio(gain)
             ))
         }))?;
         Ok(())

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use plotters::chart::ChartBuilder;
 use plotters::element::Text;
 
-use crate::chart::{Colour, Mark, Shape, chart, ink, plain};
+use crate::chart::{Colour, Mark, Shape, TITLED, UNTITLED, chart, ink, plain, spans, wholes};
 use crate::words::{self, count, long, range, short, when};
 
 /// Timeline, sums, devices and drift.
@@ -49,16 +49,22 @@ fn timeline(lanes: &[(&String, &Lane, Colour)]) -> Markup {
             } } }
         }
     };
-    chart(46 + 34 * lanes.len() as u32, "Who was busy when", &says, Some(table), |root| {
+    let legend = [
+        (Shape::Bar { strength: 1.0 }, Colour::Second, "compiles"),
+        (Shape::Bar { strength: 1.0 }, Colour::First, "evaluates; the paler, the less busy"),
+    ];
+    chart(46 + 34 * lanes.len() as u32, "Who was busy when", &says, &legend, Some(table), |root| {
         let (rows, span) = (lanes.len() as f64, (end - start).max(1) as f64);
         let mut builder = ChartBuilder::on(root);
-        let mut plot =
-            builder.margin(6).margin_right(40).x_label_area_size(24).build_cartesian_2d(0.0..span, rows..0.0)?;
+        let mut plot = builder
+            .margin(6)
+            .margin_right(40)
+            .x_label_area_size(UNTITLED)
+            .build_cartesian_2d(spans(span), rows..0.0)?;
         let ink = ink();
         plain(&mut plot.configure_mesh())
             .disable_y_mesh()
             .disable_y_axis()
-            .x_labels(6)
             .x_label_formatter(&|value| format!("+{}", long(*value as u64)))
             .draw()?;
         for (index, (name, lane, colour)) in lanes.iter().enumerate() {
@@ -126,21 +132,20 @@ fn drift(time: &Time) -> Markup {
             tbody { @for (percent, amount) in &time.drift { tr { th.n scope="row" { (format!("{percent:+} %")) } td.n { (count(*amount)) } } } }
         }
     };
-    chart(190, "Drift: the play-off's time against that of the perf stage", &says, Some(table), |root| {
+    chart(220, "Drift: the play-off's time against that of the perf stage", &says, &[], Some(table), |root| {
         let (low, high) =
             (time.drift.keys().next().copied().unwrap_or(0), time.drift.keys().next_back().copied().unwrap_or(0));
         let most = time.drift.values().copied().max().unwrap_or(1) as f64;
         let mut builder = ChartBuilder::on(root);
-        let mut plot = builder
-            .margin(6)
-            .margin_right(40)
-            .x_label_area_size(24)
-            .y_label_area_size(60)
-            .build_cartesian_2d((low.min(-5) - 1) as f64..(high.max(5) + 1) as f64, 0.0..most * 1.05)?;
+        let mut plot =
+            builder.margin(6).margin_right(40).x_label_area_size(TITLED).y_label_area_size(60).build_cartesian_2d(
+                wholes((low.min(-5) - 1) as f64, (high.max(5) + 1) as f64),
+                wholes(0.0, (most * 1.05).max(2.0)),
+            )?;
         plain(&mut plot.configure_mesh())
             .x_label_formatter(&|value| format!("{value:+.0} %"))
             .y_label_formatter(&|value| format!("{value:.0}"))
-            .y_labels(4)
+            .x_desc("how much longer in the play-off; as high as there are candidates")
             .draw()?;
         plot.draw_series(time.drift.iter().map(|(percent, amount)| {
             let at = *percent as f64;

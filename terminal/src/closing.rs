@@ -14,10 +14,10 @@ pub fn lines(summaries: &[Summary], state: &Path, session: &SessionName) -> Stri
     let gains = Gains::of(summaries);
     let mut lines = Vec::new();
     for (gain, over) in [(&gains.default, "default params"), (&gains.reference, "the reference")] {
-        if let Some(mean) = gain.mean() {
+        if let Some(mean) = gain.told() {
             let count = counted(gain.problems, "problem");
             lines.push(format!(
-                "{mean:.2}x as fast as {over} (geometric mean of {count}); sum {:.3} ms, before {:.3} ms",
+                "{mean} as fast as {over} (geometric mean of {count}); sum {:.3} ms, before {:.3} ms",
                 gain.after_ms, gain.before_ms
             ));
         }

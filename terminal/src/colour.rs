@@ -1,6 +1,27 @@
-//! Colour, for people: where they look at a terminal and have not set `NO_COLOR` (no-color.org).
+//! Colour, for people: where they look at a terminal and have not set `NO_COLOR` (no-color.org), or as `--color` says.
 
 use std::io::IsTerminal;
+use std::sync::OnceLock;
+
+/// When there is colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum When {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// In files and pipes too.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+/// Of this process. Nobody has said: [`When::Auto`].
+static WHEN: OnceLock<When> = OnceLock::new();
+
+/// Says once when there is colour in what this process prints.
+pub fn choose(when: When) {
+    let _ = WHEN.set(when);
+}
 
 /// What a colour says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +50,11 @@ impl Tone {
 
 /// Whether `stream` is written in colour.
 pub fn on(stream: &impl IsTerminal) -> bool {
-    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    match WHEN.get().copied().unwrap_or_default() {
+        When::Auto => stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        When::Always => true,
+        When::Never => false,
+    }
 }
 
 /// A line on standard output, without its end.

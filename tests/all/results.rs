@@ -104,6 +104,10 @@ fn colour_is_for_terminals() {
         assert!(plain.contains("it") && !plain.contains('\x1b'), "{arguments}: {plain:?}");
         let piped = expect(bluefin().current_dir(folder).args(arguments.split(' ')), 0);
         assert!(!text(&piped.stdout).contains('\x1b'), "{piped:?}");
+        let asked = expect(bluefin().current_dir(folder).args(arguments.split(' ')).args(["--color", "always"]), 0);
+        assert!(coloured.iter().all(|code| text(&asked.stdout).contains(code)), "{asked:?}");
+        let plain = on_a_terminal(folder, &format!("--color never {arguments}"), None);
+        assert!(plain.contains("it") && !plain.contains('\x1b'), "{arguments}: {plain:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Row;
-use crate::summary::Summary;
+use crate::summary::{Summary, Winner, ratio};
 
 /// How much faster winners are than something else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -15,6 +15,9 @@ pub struct Gain {
     pub after_ms: f64,
     #[serde(skip)]
     logs: f64,
+    /// Of half the logarithmic widths of their ranges, squared.
+    #[serde(skip)]
+    doubt: f64,
     #[serde(skip)]
     weighted_logs: f64,
     #[serde(skip)]
@@ -22,8 +25,12 @@ pub struct Gain {
 }
 
 impl Gain {
-    pub(super) fn add(&mut self, speedup: Option<f64>, after_ms: f64, count: u64) {
+    /// `range` is that in which the true speedup lies with little doubt.
+    pub(super) fn add(&mut self, speedup: Option<f64>, range: Option<(f64, f64)>, after_ms: f64, count: u64) {
         let Some(speedup) = speedup.filter(|speedup| speedup.is_finite() && *speedup > 0.0) else { return };
+        let half =
+            range.filter(|(low, high)| *low > 0.0 && high.is_finite()).map(|(low, high)| (high / low).ln() / 2.0);
+        self.doubt += half.unwrap_or(0.0).powi(2);
         let weight = count as f64;
         self.problems += 1;
         self.before_ms += weight * after_ms * speedup;
@@ -38,6 +45,7 @@ impl Gain {
         self.before_ms += other.before_ms;
         self.after_ms += other.after_ms;
         self.logs += other.logs;
+        self.doubt += other.doubt;
         self.weighted_logs += other.weighted_logs;
         self.weight += other.weight;
     }
@@ -46,6 +54,15 @@ impl Gain {
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.problems > 0).then(|| (self.logs / self.problems as f64).exp())
+    }
+
+    /// The mean with its uncertainty, as each problem's is told: `1.93x ± 0.02`. Problems are in doubt apart from each other, so theirs add
+    /// up as squares.
+    #[must_use]
+    pub fn told(&self) -> Option<String> {
+        let mean = self.mean()?;
+        let half = self.doubt.sqrt() / self.problems as f64;
+        Some(ratio(mean, Some((mean * (-half).exp(), mean * half.exp()))))
     }
 
     /// The same, each problem as often as it is asked for.
@@ -84,8 +101,9 @@ impl Gains {
             self.without_winner += 1;
             return;
         };
-        self.default.add(winner.speedup_over_default, winner.median_ms, count);
-        self.reference.add(winner.speedup_over_reference, winner.median_ms, count);
+        let Winner { speedup_over_default_range: of_default, speedup_over_reference_range: of_reference, .. } = winner;
+        self.default.add(winner.speedup_over_default, *of_default, winner.median_ms, count);
+        self.reference.add(winner.speedup_over_reference, *of_reference, winner.median_ms, count);
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
@@ -102,14 +120,16 @@ mod tests {
     #[test]
     fn counts_weigh() {
         let mut gain = Gain::default();
-        gain.add(Some(2.0), 1.0, 3);
-        gain.add(None, 9.0, 1);
+        gain.add(Some(2.0), Some((2.0 / 1.1, 2.0 * 1.1)), 1.0, 3);
+        gain.add(None, None, 9.0, 1);
         let mut other = Gain::default();
-        other.add(Some(8.0), 1.0, 1);
+        other.add(Some(8.0), None, 1.0, 1);
         gain.merge(&other);
         assert!((gain.mean().unwrap() - 4.0).abs() < 1e-9);
         assert!((gain.weighted_mean().unwrap() - 2.0_f64.powf(1.5)).abs() < 1e-9);
         assert_eq!((gain.problems, gain.before_ms, gain.after_ms), (2, 14.0, 4.0));
-        assert_eq!(Gain::default().mean(), None);
+        // Half of what is in doubt of one of two.
+        assert_eq!(gain.told().unwrap(), "4.00x ± 0.20");
+        assert_eq!((Gain::default().mean(), Gain::default().told()), (None, None));
     }
 }

@@ -154,12 +154,26 @@ pub enum Shape {
     /// Around its point.
     Dot,
     Ring,
+    Square,
     /// From its first point to its second.
     Bar {
         /// Of its colour, 0 to 1.
         strength: f64,
     },
     Line,
+}
+
+impl Shape {
+    /// Its class in the style of the page.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dot => "dot",
+            Self::Ring => "ring",
+            Self::Square => "square",
+            Self::Bar { .. } => "bar",
+            Self::Line => "line",
+        }
+    }
 }
 
 /// A mark that says what it is where a pointer rests on it.
@@ -197,6 +211,7 @@ impl<C> Drawable<Surface<'_>> for Mark<C> {
         let drawn = match (self.shape, points.as_slice()) {
             (Shape::Dot, [at, ..]) => surface.draw_circle(*at, 4, &style, true),
             (Shape::Ring, [at, ..]) => surface.draw_circle(*at, 4, &style, false),
+            (Shape::Square, [(x, y), ..]) => surface.draw_rect((x - 4, y - 4), (x + 4, y + 4), &style, true),
             (Shape::Bar { strength }, [a, b, ..]) => surface.draw_rect(*a, *b, &style.mix(strength), true),
             (Shape::Line, points) => surface.draw_path(points.iter().copied(), &style),
             _ => Ok(()),
