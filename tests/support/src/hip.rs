@@ -87,6 +87,10 @@ impl HipMachine {
 /// other slots of the test runner are in other processes. No more numbers than that: each leaves files behind.
 fn number() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    // A test that runs itself again on a machine means that one.
+    if let Some(own) = std::env::var(variables::MACHINE).ok().and_then(|number| number.parse().ok()) {
+        return own;
+    }
     let slot = std::env::var("NEXTEST_TEST_GLOBAL_SLOT").ok().and_then(|slot| slot.parse().ok()).unwrap_or(0_u16);
     slot.wrapping_mul(MACHINES).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed) % MACHINES)
 }
