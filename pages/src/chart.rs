@@ -4,7 +4,7 @@
 mod axes;
 mod surface;
 
-pub use axes::{TITLED, UNTITLED, logarithmic, spans, wholes};
+pub use axes::{ABOVE, BELOW, FRAME, TITLED, UNTITLED, logarithmic, spans, wholes};
 pub use surface::{Colour, Mark, Shape, Surface};
 
 use maud::{Markup, PreEscaped, html};

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use plotters::chart::ChartBuilder;
 use plotters::element::Text;
 
-use crate::chart::{Colour, Mark, Shape, TITLED, around, chart, ink, logarithmic, plain, wholes};
+use crate::chart::{ABOVE, BELOW, Colour, FRAME, Mark, Shape, TITLED, around, chart, ink, logarithmic, plain, wholes};
 use crate::failures::failures;
 use crate::words::{self, count, ms, range, ratio, short, times};
 
@@ -89,10 +89,10 @@ fn spread(detail: &Detail) -> Markup {
         }
         @if detail.solvers_left_out > 0 { p { (detail.solvers_left_out) " more solvers are left out." } }
     };
-    let height = 50 + 44 * detail.solvers.len() as u32;
+    let height = FRAME + 44 * detail.solvers.len() as u32;
     let legend = [
         (Shape::Ring, Colour::First, "candidate"),
-        (Shape::Bar { strength: 0.25 }, Colour::First, "half of them"),
+        (Shape::Bar { strength: 0.25 }, Colour::First, "the middle half"),
         (Shape::Square, Colour::Second, "default"),
         (Shape::Dot, Colour::Third, "fastest"),
     ];
@@ -102,7 +102,9 @@ fn spread(detail: &Detail) -> Markup {
         let rows = detail.solvers.len() as f64;
         let mut builder = ChartBuilder::on(root);
         let mut plot = builder
-            .margin(6)
+            .margin(ABOVE)
+            .margin_bottom(BELOW)
+            .margin_left(30)
             .margin_right(40)
             .x_label_area_size(TITLED)
             .build_cartesian_2d(logarithmic(low, high), rows..0.0)?;
@@ -167,7 +169,8 @@ fn best_so_far(detail: &Detail) -> Markup {
         let end = detail.timed as f64 + 1.0;
         let mut builder = ChartBuilder::on(root);
         let mut plot = builder
-            .margin(6)
+            .margin(ABOVE)
+            .margin_bottom(BELOW)
             .x_label_area_size(TITLED)
             .y_label_area_size(76)
             .build_cartesian_2d(wholes(0.0, end), logarithmic(low, high))?;
@@ -207,14 +210,15 @@ fn params(detail: &Detail) -> Markup {
     };
     let legend = [(Shape::Dot, Colour::First, "best of a value"), (Shape::Ring, Colour::First, "median of a value")];
     let rows: usize = drawn.iter().map(|one| one.values.len() + 1).sum();
-    chart(50 + 18 * rows as u32, &format!("What params of {solver} do"), &says, &legend, Some(table), |root| {
+    chart(FRAME + 18 * rows as u32, &format!("What params of {solver} do"), &says, &legend, Some(table), |root| {
         let values = || drawn.iter().flat_map(|one| &one.values);
         let Some((low, high)) = around(values().flat_map(|value| [value.best_ms, value.median_ms])) else {
             return Ok(());
         };
         let mut builder = ChartBuilder::on(root);
         let mut plot = builder
-            .margin(6)
+            .margin(ABOVE)
+            .margin_bottom(BELOW)
             .margin_right(40)
             .margin_left(200)
             .x_label_area_size(TITLED)
@@ -228,11 +232,11 @@ fn params(detail: &Detail) -> Markup {
             .draw()?;
         let mut y = 0.0;
         for one in &drawn {
-            root.draw(&Text::new(short(&one.name, 30), (8, 6 + (18.0 * (y + 0.3)) as i32), ink.clone()))?;
+            root.draw(&Text::new(short(&one.name, 30), (8, ABOVE as i32 + (18.0 * (y + 0.3)) as i32), ink.clone()))?;
             y += 1.0;
             for value in &one.values {
                 let name = short(&value.value, 26);
-                root.draw(&Text::new(name.clone(), (28, 6 + (18.0 * (y + 0.3)) as i32), ink.clone()))?;
+                root.draw(&Text::new(name.clone(), (28, ABOVE as i32 + (18.0 * (y + 0.3)) as i32), ink.clone()))?;
                 let says = format!("{}={name}: best {}, median {}", one.name, ms(value.best_ms), ms(value.median_ms));
                 let middle = y + 0.5;
                 plot.draw_series([

@@ -6,7 +6,7 @@ use bluefin_exporter::summary::Winner;
 use maud::{Markup, html};
 use plotters::chart::ChartBuilder;
 
-use crate::chart::{Colour, Mark, Shape, TITLED, around, chart, logarithmic, plain, wholes};
+use crate::chart::{ABOVE, BELOW, Colour, Mark, Shape, TITLED, around, chart, logarithmic, plain, wholes};
 use crate::failures::failures;
 use crate::problem::problem;
 use crate::timeline::time;
@@ -91,12 +91,17 @@ fn speedups(report: &Report) -> Markup {
         (Shape::Line, Colour::Second, "as fast as the default"),
     ];
     chart(240, "Against defaults, problem by problem", &says, &legend, None, |root| {
-        let all = rows.iter().map(|(value, _)| *value).chain([1.0]);
-        let Some((low, high)) = around(all) else { return Ok(()) };
+        let gains = || rows.iter().map(|(value, _)| *value).chain([1.0]);
+        let Some((low, high)) = around(gains()) else { return Ok(()) };
+        // What is in doubt by more than that is drawn as far as there is room.
+        let ranges = rows.iter().filter_map(|(_, row)| row.summary.winner.as_ref()?.speedup_over_default_range);
+        let ends = ranges.flat_map(|(least, most)| [least.max(low / 1.5), most.min(high * 1.5)]);
+        let Some((low, high)) = around(gains().chain(ends)) else { return Ok(()) };
         let end = rows.len() as f64 + 1.0;
         let mut builder = ChartBuilder::on(root);
         let mut plot = builder
-            .margin(6)
+            .margin(ABOVE)
+            .margin_bottom(BELOW)
             .x_label_area_size(TITLED)
             .y_label_area_size(60)
             .build_cartesian_2d(wholes(0.0, end), logarithmic(low, high))?;

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use plotters::chart::ChartBuilder;
 use plotters::element::Text;
 
-use crate::chart::{Colour, Mark, Shape, TITLED, UNTITLED, chart, ink, plain, spans, wholes};
+use crate::chart::{ABOVE, BELOW, Colour, Mark, Shape, TITLED, UNTITLED, chart, ink, plain, spans, wholes};
 use crate::words::{self, count, long, range, short, when};
 
 /// Timeline, sums, devices and drift.
@@ -53,36 +53,45 @@ fn timeline(lanes: &[(&String, &Lane, Colour)]) -> Markup {
         (Shape::Bar { strength: 1.0 }, Colour::Second, "compiles"),
         (Shape::Bar { strength: 1.0 }, Colour::First, "evaluates; the paler, the less busy"),
     ];
-    chart(46 + 34 * lanes.len() as u32, "Who was busy when", &says, &legend, Some(table), |root| {
-        let (rows, span) = (lanes.len() as f64, (end - start).max(1) as f64);
-        let mut builder = ChartBuilder::on(root);
-        let mut plot = builder
-            .margin(6)
-            .margin_right(40)
-            .x_label_area_size(UNTITLED)
-            .build_cartesian_2d(spans(span), rows..0.0)?;
-        let ink = ink();
-        plain(&mut plot.configure_mesh())
-            .disable_y_mesh()
-            .disable_y_axis()
-            .x_label_formatter(&|value| format!("+{}", long(*value as u64)))
-            .draw()?;
-        for (index, (name, lane, colour)) in lanes.iter().enumerate() {
-            let y = index as f64;
-            let what = if *colour == Colour::Second { "compiles" } else { "evaluates" };
-            plot.draw_series([Text::new(format!("{} {what}", short(name, 60)), (0.0, y + 0.25), ink.clone())])?;
-            let width = lane.bins.width_ms;
-            plot.draw_series(lane.bins.bins.iter().map(|(bin, busy)| {
-                let from = (bin * width).saturating_sub(start);
-                let share = *busy as f64 / width as f64;
-                let says = format!("{name}, +{}: busy {:.0} %", long(from), 100.0 * share);
-                let strength = (0.2 + 0.8 * share).min(1.0);
-                let corners = vec![(from as f64, y + 0.5), ((from + width) as f64, y + 0.95)];
-                Mark::new(corners, Shape::Bar { strength }, *colour).telling(says)
-            }))?;
-        }
-        Ok(())
-    })
+    chart(
+        ABOVE + BELOW + UNTITLED as u32 + 34 * lanes.len() as u32,
+        "Who was busy when",
+        &says,
+        &legend,
+        Some(table),
+        |root| {
+            let (rows, span) = (lanes.len() as f64, (end - start).max(1) as f64);
+            let mut builder = ChartBuilder::on(root);
+            let mut plot = builder
+                .margin(ABOVE)
+                .margin_bottom(BELOW)
+                .margin_left(30)
+                .margin_right(40)
+                .x_label_area_size(UNTITLED)
+                .build_cartesian_2d(spans(span), rows..0.0)?;
+            let ink = ink();
+            plain(&mut plot.configure_mesh())
+                .disable_y_mesh()
+                .disable_y_axis()
+                .x_label_formatter(&|value| format!("+{}", long(*value as u64)))
+                .draw()?;
+            for (index, (name, lane, colour)) in lanes.iter().enumerate() {
+                let y = index as f64;
+                let what = if *colour == Colour::Second { "compiles" } else { "evaluates" };
+                plot.draw_series([Text::new(format!("{} {what}", short(name, 60)), (0.0, y + 0.25), ink.clone())])?;
+                let width = lane.bins.width_ms;
+                plot.draw_series(lane.bins.bins.iter().map(|(bin, busy)| {
+                    let from = (bin * width).saturating_sub(start);
+                    let share = *busy as f64 / width as f64;
+                    let says = format!("{name}, +{}: busy {:.0} %", long(from), 100.0 * share);
+                    let strength = (0.2 + 0.8 * share).min(1.0);
+                    let corners = vec![(from as f64, y + 0.5), ((from + width) as f64, y + 0.95)];
+                    Mark::new(corners, Shape::Bar { strength }, *colour).telling(says)
+                }))?;
+            }
+            Ok(())
+        },
+    )
 }
 
 fn devices(time: &Time) -> Markup {
@@ -137,8 +146,13 @@ fn drift(time: &Time) -> Markup {
             (time.drift.keys().next().copied().unwrap_or(0), time.drift.keys().next_back().copied().unwrap_or(0));
         let most = time.drift.values().copied().max().unwrap_or(1) as f64;
         let mut builder = ChartBuilder::on(root);
-        let mut plot =
-            builder.margin(6).margin_right(40).x_label_area_size(TITLED).y_label_area_size(60).build_cartesian_2d(
+        let mut plot = builder
+            .margin(ABOVE)
+            .margin_bottom(BELOW)
+            .margin_right(40)
+            .x_label_area_size(TITLED)
+            .y_label_area_size(60)
+            .build_cartesian_2d(
                 wholes((low.min(-5) - 1) as f64, (high.max(5) + 1) as f64),
                 wholes(0.0, (most * 1.05).max(2.0)),
             )?;

@@ -114,6 +114,28 @@ fn can_be_read(browser: &mut Browser) {
     assert!(least.as_f64().unwrap() >= 4.5, "{least}");
 }
 
+/// What is written in charts is in them as a whole, and nothing is written over it. Each has two ticks at least that differ.
+fn charts_can_be_read(browser: &mut Browser) {
+    let wrong = browser.ask(
+        "(() => {
+            const wrong = [];
+            for (const svg of document.querySelectorAll('svg')) {
+                const [name, box] = [svg.getAttribute('aria-label').slice(0, 40), svg.getBoundingClientRect()];
+                if (box.width === 0) continue;
+                const texts = [...svg.querySelectorAll('text')].map(one => [one.textContent, one.getBoundingClientRect()]);
+                for (const [text, at] of texts)
+                    if (at.left < box.left || at.right > box.right || at.top < box.top || at.bottom > box.bottom) wrong.push(`${name}: cut: ${text}`);
+                texts.forEach(([text, at], index) => { for (const [other, over] of texts.slice(index + 1))
+                    if (at.left < over.right && over.left < at.right && at.top + 2 < over.bottom && over.top + 2 < at.bottom) wrong.push(`${name}: ${text} over ${other}`); });
+                const ticks = texts.filter(([text]) => /^[-+\\d]/.test(text)).length;
+                if (ticks < 2) wrong.push(`${name}: ${ticks} ticks`);
+            }
+            return wrong.join('; ');
+        })()",
+    );
+    assert_eq!(wrong, "");
+}
+
 fn fits_a_phone(browser: &mut Browser) {
     browser.window(390, 844);
     assert_eq!(browser.ask("document.documentElement.scrollWidth"), 390);
@@ -134,6 +156,7 @@ async fn a_report_is_one_page_for_everybody() {
         planted_is_text(&mut browser);
         can_be_used_by_all(&mut browser);
         can_be_read(&mut browser);
+        charts_can_be_read(&mut browser);
         browser.ask("document.activeElement.blur(), window.scrollTo(0, 0)");
         browser.picture(&format!("report-{scheme}.png"));
         browser.ask("document.querySelector('#details').scrollIntoView()");

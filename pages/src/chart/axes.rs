@@ -6,7 +6,12 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
 /// Height below a chart of ticks alone, and of ticks and a title.
 pub const UNTITLED: i32 = 24;
-pub const TITLED: i32 = 44;
+pub const TITLED: i32 = 40;
+/// What is above and below the marks of a chart with a titled axis: its margins, and that.
+pub const FRAME: u32 = ABOVE + BELOW + TITLED as u32;
+/// Margins of every chart, and that below it: a title's descenders.
+pub const ABOVE: u32 = 6;
+pub const BELOW: u32 = 10;
 /// Ticks of an axis at most.
 const TICKS: usize = 6;
 /// Digits at which a decade is ticked, from few to many.
