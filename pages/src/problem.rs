@@ -232,11 +232,11 @@ fn params(detail: &Detail) -> Markup {
             .draw()?;
         let mut y = 0.0;
         for one in &drawn {
-            root.draw(&Text::new(short(&one.name, 30), (8, ABOVE as i32 + (18.0 * (y + 0.3)) as i32), ink.clone()))?;
+            root.draw(&Text::new(short(&one.name, 30), (8, ABOVE as i32 + (18.0 * (y + 0.5)) as i32), ink.clone()))?;
             y += 1.0;
             for value in &one.values {
                 let name = short(&value.value, 26);
-                root.draw(&Text::new(name.clone(), (28, ABOVE as i32 + (18.0 * (y + 0.3)) as i32), ink.clone()))?;
+                root.draw(&Text::new(name.clone(), (28, ABOVE as i32 + (18.0 * (y + 0.5)) as i32), ink.clone()))?;
                 let says = format!("{}={name}: best {}, median {}", one.name, ms(value.best_ms), ms(value.median_ms));
                 let middle = y + 0.5;
                 plot.draw_series([
