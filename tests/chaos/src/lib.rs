@@ -54,7 +54,7 @@ pub struct Config {
     pub seed: u64,
     /// How long faults are made.
     pub lasts: Duration,
-    /// How long everything may take to come to its end once all is healed.
+    /// How long nothing may be done, before everything has come to its end, once all is healed.
     pub patience: Duration,
 }
 
@@ -140,7 +140,8 @@ fn disturb(
                     servers.broker.rabbit.ctl(&["list_queues", "name", "messages_ready", "messages_unacknowledged"]);
                 journal.say(format_args!("queues:\n{depths}"));
                 for session in open {
-                    journal.violation(format_args!("not complete within {:?}: {session}", config.patience));
+                    journal
+                        .violation(format_args!("not complete, and nothing done for {:?}: {session}", config.patience));
                 }
             }
         }
@@ -174,7 +175,7 @@ fn repeat(journal: &Journal, runtime: &Runtime, fleet: &Fleet, campaigns: &[Camp
         let store = runtime.block_on(model::store(&fleet.urls));
         let patience = UNDISTURBED + Duration::from_secs(5) * u32::try_from(campaigns.len()).unwrap_or(u32::MAX);
         if let Err(open) = runtime.block_on(model::completed(&store, campaigns, patience)) {
-            journal.violation(format_args!("undisturbed, and not complete within {patience:?}: {open:?}"));
+            journal.violation(format_args!("undisturbed, not complete, and nothing done for {patience:?}: {open:?}"));
         }
     });
     crew.dismiss();

@@ -19,7 +19,7 @@ struct Args {
     /// What the faults follow from [default: a random number]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Seconds that everything may take to come to its end once all is healed
+    /// Seconds for which nothing may be done, before everything has come to its end, once all is healed
     #[arg(long, value_name = "N", default_value_t = 240)]
     patience: u64,
     /// The program [default: the one beside this, built anew if this was started by cargo]

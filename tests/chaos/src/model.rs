@@ -35,19 +35,26 @@ pub async fn store(urls: &Urls) -> RedisStore {
     RedisStore::connect(&urls.redis, Some(&urls.cache), ARTIFACT_TTL).await.expect("the store is there")
 }
 
-/// Waits until all of `campaigns` are complete, for at most `patience`; those that are not, with how far they are.
+/// Waits until all of `campaigns` are complete; those that are not, with how far they are, once nothing was done for `patience`: a busy
+/// machine is slow, and slow is not stuck.
 pub async fn completed(store: &RedisStore, campaigns: &[Campaign], patience: Duration) -> Result<(), Vec<String>> {
-    let deadline = Instant::now() + patience;
+    let mut deadline = Instant::now() + patience;
+    let mut done = 0;
     loop {
         let mut open = Vec::new();
+        let mut done_now = 0;
         for campaign in campaigns {
             let progress = store.progress(&name(campaign)).await.expect("the store is there");
+            done_now += progress.done.values().sum::<u64>();
             if !progress.is_complete() {
                 open.push(format!("{}: {progress:?}", campaign.name));
             }
         }
         if open.is_empty() {
             return Ok(());
+        }
+        if done_now > done {
+            (deadline, done) = (Instant::now() + patience, done_now);
         }
         if Instant::now() >= deadline {
             return Err(open);
