@@ -76,9 +76,18 @@ struct Cli {
     log: LogFormat,
     /// When there is colour: auto is on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
-    color: colour::When,
+    color: Color,
     #[command(subcommand)]
     verb: Verb,
+}
+
+// What its values mean is said above: help of each of them would make the help of every verb a long one.
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
+enum Color {
+    #[default]
+    Auto,
+    Always,
+    Never,
 }
 
 /// Its verbs by what they are for, as help has them.
@@ -275,7 +284,11 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     };
     isolation::hide();
     config::check()?;
-    colour::choose(cli.color);
+    match cli.color {
+        Color::Auto => {}
+        Color::Always => colour::choose(true),
+        Color::Never => colour::choose(false),
+    }
     let logs = matches!(
         verb,
         Verb::Enqueue(_) | Verb::LoadJob(_) | Verb::CompileWorker(_) | Verb::EvalWorker(_) | Verb::Monitor(_)

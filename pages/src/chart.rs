@@ -4,11 +4,11 @@
 mod axes;
 mod surface;
 
-pub use axes::{ABOVE, BELOW, FRAME, TITLED, UNTITLED, logarithmic, spans, wholes};
+pub use axes::{ABOVE, FRAME, TITLED, UNTITLED, logarithmic, spans, wholes};
 pub use surface::{Colour, Mark, Shape, Surface};
 
 use maud::{Markup, PreEscaped, html};
-use plotters::chart::MeshStyle;
+use plotters::chart::{ChartBuilder, MeshStyle};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::Ranged;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
@@ -64,6 +64,13 @@ pub fn chart(
 /// What is written in charts.
 pub fn ink() -> FontDesc<'static> {
     ("sans-serif", 12).into_font()
+}
+
+/// A chart with the margins that every one has.
+pub fn framed<'a, 'b, 's>(root: &'a DrawingArea<Surface<'s>, Shift>) -> ChartBuilder<'a, 'b, Surface<'s>> {
+    let mut builder = ChartBuilder::on(root);
+    builder.margin(ABOVE).margin_bottom(axes::BELOW);
+    builder
 }
 
 /// Axes and grid as every chart has them.

@@ -3,10 +3,9 @@
 use bluefin_exporter::report::{Detail, Finalist};
 use bluefin_exporter::searched::Searched;
 use maud::{Markup, html};
-use plotters::chart::ChartBuilder;
 use plotters::element::Text;
 
-use crate::chart::{ABOVE, BELOW, Colour, FRAME, Mark, Shape, TITLED, around, chart, ink, logarithmic, plain, wholes};
+use crate::chart::{ABOVE, Colour, FRAME, Mark, Shape, TITLED, around, chart, framed, ink, logarithmic, plain, wholes};
 use crate::failures::failures;
 use crate::words::{self, count, ms, range, ratio, short, times};
 
@@ -100,10 +99,8 @@ fn spread(detail: &Detail) -> Markup {
         let all = detail.solvers.iter().flat_map(|one| one.quantiles);
         let Some((low, high)) = around(all) else { return Ok(()) };
         let rows = detail.solvers.len() as f64;
-        let mut builder = ChartBuilder::on(root);
+        let mut builder = framed(root);
         let mut plot = builder
-            .margin(ABOVE)
-            .margin_bottom(BELOW)
             .margin_left(30)
             .margin_right(40)
             .x_label_area_size(TITLED)
@@ -167,10 +164,8 @@ fn best_so_far(detail: &Detail) -> Markup {
     chart(240, "Best so far", &says, &[], Some(table), |root| {
         let Some((low, high)) = around(steps.iter().map(|step| step.ms)) else { return Ok(()) };
         let end = detail.timed as f64 + 1.0;
-        let mut builder = ChartBuilder::on(root);
+        let mut builder = framed(root);
         let mut plot = builder
-            .margin(ABOVE)
-            .margin_bottom(BELOW)
             .x_label_area_size(TITLED)
             .y_label_area_size(76)
             .build_cartesian_2d(wholes(0.0, end), logarithmic(low, high))?;
@@ -215,10 +210,8 @@ fn params(detail: &Detail) -> Markup {
         let Some((low, high)) = around(values().flat_map(|value| [value.best_ms, value.median_ms])) else {
             return Ok(());
         };
-        let mut builder = ChartBuilder::on(root);
+        let mut builder = framed(root);
         let mut plot = builder
-            .margin(ABOVE)
-            .margin_bottom(BELOW)
             .margin_right(40)
             .margin_left(200)
             .x_label_area_size(TITLED)

@@ -4,9 +4,8 @@ use bluefin_common::session::Stage;
 use bluefin_exporter::report::{Gain, Report, Row};
 use bluefin_exporter::summary::Winner;
 use maud::{Markup, html};
-use plotters::chart::ChartBuilder;
 
-use crate::chart::{ABOVE, BELOW, Colour, Mark, Shape, TITLED, around, chart, logarithmic, plain, wholes};
+use crate::chart::{Colour, Mark, Shape, TITLED, around, chart, framed, logarithmic, plain, wholes};
 use crate::failures::failures;
 use crate::problem::problem;
 use crate::timeline::time;
@@ -98,10 +97,8 @@ fn speedups(report: &Report) -> Markup {
         let ends = ranges.flat_map(|(least, most)| [least.max(low / 1.5), most.min(high * 1.5)]);
         let Some((low, high)) = around(gains().chain(ends)) else { return Ok(()) };
         let end = rows.len() as f64 + 1.0;
-        let mut builder = ChartBuilder::on(root);
+        let mut builder = framed(root);
         let mut plot = builder
-            .margin(ABOVE)
-            .margin_bottom(BELOW)
             .x_label_area_size(TITLED)
             .y_label_area_size(60)
             .build_cartesian_2d(wholes(0.0, end), logarithmic(low, high))?;

@@ -2,10 +2,9 @@
 
 use bluefin_exporter::report::{Lane, Time};
 use maud::{Markup, html};
-use plotters::chart::ChartBuilder;
 use plotters::element::Text;
 
-use crate::chart::{ABOVE, BELOW, Colour, Mark, Shape, TITLED, UNTITLED, chart, ink, plain, spans, wholes};
+use crate::chart::{Colour, FRAME, Mark, Shape, TITLED, UNTITLED, chart, framed, ink, plain, spans, wholes};
 use crate::words::{self, count, long, range, short, when};
 
 /// Timeline, sums, devices and drift.
@@ -54,17 +53,15 @@ fn timeline(lanes: &[(&String, &Lane, Colour)]) -> Markup {
         (Shape::Bar { strength: 1.0 }, Colour::First, "evaluates; the paler, the less busy"),
     ];
     chart(
-        ABOVE + BELOW + UNTITLED as u32 + 34 * lanes.len() as u32,
+        FRAME - (TITLED - UNTITLED) as u32 + 34 * lanes.len() as u32,
         "Who was busy when",
         &says,
         &legend,
         Some(table),
         |root| {
             let (rows, span) = (lanes.len() as f64, (end - start).max(1) as f64);
-            let mut builder = ChartBuilder::on(root);
+            let mut builder = framed(root);
             let mut plot = builder
-                .margin(ABOVE)
-                .margin_bottom(BELOW)
                 .margin_left(30)
                 .margin_right(40)
                 .x_label_area_size(UNTITLED)
@@ -145,17 +142,11 @@ fn drift(time: &Time) -> Markup {
         let (low, high) =
             (time.drift.keys().next().copied().unwrap_or(0), time.drift.keys().next_back().copied().unwrap_or(0));
         let most = time.drift.values().copied().max().unwrap_or(1) as f64;
-        let mut builder = ChartBuilder::on(root);
-        let mut plot = builder
-            .margin(ABOVE)
-            .margin_bottom(BELOW)
-            .margin_right(40)
-            .x_label_area_size(TITLED)
-            .y_label_area_size(60)
-            .build_cartesian_2d(
-                wholes((low.min(-5) - 1) as f64, (high.max(5) + 1) as f64),
-                wholes(0.0, (most * 1.05).max(2.0)),
-            )?;
+        let mut builder = framed(root);
+        let mut plot = builder.margin_right(40).x_label_area_size(TITLED).y_label_area_size(60).build_cartesian_2d(
+            wholes((low.min(-5) - 1) as f64, (high.max(5) + 1) as f64),
+            wholes(0.0, (most * 1.05).max(2.0)),
+        )?;
         plain(&mut plot.configure_mesh())
             .x_label_formatter(&|value| format!("{value:+.0} %"))
             .y_label_formatter(&|value| format!("{value:.0}"))

@@ -3,24 +3,12 @@
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
-/// When there is colour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum When {
-    /// On a terminal, unless `NO_COLOR` is set.
-    #[default]
-    Auto,
-    /// In files and pipes too.
-    Always,
-    /// Nowhere.
-    Never,
-}
+/// Whether there is colour wherever this process prints, if somebody has said so.
+static WANTED: OnceLock<bool> = OnceLock::new();
 
-/// Of this process. Nobody has said: [`When::Auto`].
-static WHEN: OnceLock<When> = OnceLock::new();
-
-/// Says once when there is colour in what this process prints.
-pub fn choose(when: When) {
-    let _ = WHEN.set(when);
+/// Says once whether there is colour, whatever this process prints to.
+pub fn choose(wanted: bool) {
+    let _ = WANTED.set(wanted);
 }
 
 /// What a colour says.
@@ -50,11 +38,8 @@ impl Tone {
 
 /// Whether `stream` is written in colour.
 pub fn on(stream: &impl IsTerminal) -> bool {
-    match WHEN.get().copied().unwrap_or_default() {
-        When::Auto => stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-        When::Always => true,
-        When::Never => false,
-    }
+    let by_itself = || stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    WANTED.get().copied().unwrap_or_else(by_itself)
 }
 
 /// A line on standard output, without its end.
