@@ -19,6 +19,8 @@ const SCRIPTS: &str = "/usr/lib/rabbitmq/bin";
 const NODE: &str = "bluefin@localhost";
 const START: Duration = Duration::from_secs(90);
 const PORTS_FILE: &str = "ports";
+/// What is shipped for those of users.
+const ADVANCED: &str = include_str!("../../../deploy/rabbitmq-advanced.config");
 
 /// How a RabbitMQ is started.
 #[derive(Debug, Clone, Default)]
@@ -168,6 +170,7 @@ impl Node {
         };
         write(PORTS_FILE, format!("{} {} {}\n", self.amqp, self.distribution, self.epmd));
         write("plugins", "[].\n".into());
+        write("advanced.config", ADVANCED.into());
         // No resolver: Erlang's is a process of its own, which would have to be ended too.
         write("inetrc", "{lookup, [file]}.\n{host, {127,0,0,1}, [\"localhost\"]}.\n".into());
         write("rabbitmq.conf", format!("listeners.tcp.1 = 127.0.0.1:{}\n{more_config}\n", self.amqp));
@@ -198,7 +201,7 @@ impl Node {
             .env("RABBITMQ_DIST_PORT", self.distribution.to_string())
             .env("RABBITMQ_CONF_ENV_FILE", "/dev/null")
             .env("RABBITMQ_CONFIG_FILE", path("rabbitmq.conf"))
-            .env("RABBITMQ_ADVANCED_CONFIG_FILE", path("none.config"))
+            .env("RABBITMQ_ADVANCED_CONFIG_FILE", path("advanced.config"))
             .env("RABBITMQ_ENABLED_PLUGINS_FILE", path("plugins"))
             .env("RABBITMQ_MNESIA_BASE", path("db"))
             .env("RABBITMQ_LOG_BASE", path("log"))

@@ -9,6 +9,7 @@ use bluefin_adapters::amqp::AmqpBroker;
 use bluefin_common::broker::{Broker, BrokerError, DEAD_QUEUE};
 use bluefin_test_support::{Proxy, Rabbit, Vhost, eventually};
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -16,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 const QUEUE: &str = "bluefin.compile.outage";
 const SOON: Duration = Duration::from_secs(60);
+const SECONDS_25: Duration = Duration::from_secs(25);
 
 /// Publishes until told to stop; publishers try again, as callers do. Returns what was confirmed.
 struct Load {
@@ -145,6 +147,29 @@ async fn a_killed_and_restarted_server_loses_nothing() {
         rabbit.restart();
     })
     .await;
+}
+
+/// Delays at a time: one in five was moved before its queue had a leader, on a machine with other work.
+const DELAYED: u64 = 20;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn delays_that_end_while_the_server_is_down_are_not_late_by_minutes() {
+    let mut rabbit = Rabbit::start();
+    let broker = AmqpBroker::connect(&rabbit.url()).await.unwrap();
+    let queues: Vec<String> = (0..DELAYED).map(|n| format!("{QUEUE}.{n}")).collect();
+    let publishing = queues.iter().map(|queue| broker.publish_after(SECONDS_25, queue, "later", Bytes::new()));
+    try_join_all(publishing).await.unwrap();
+    sleep(SECONDS_25 - Duration::from_secs(8)).await;
+    rabbit.kill();
+    sleep(Duration::from_secs(8)).await;
+    rabbit.restart();
+    // By default RabbitMQ tries again after 180 s.
+    let arrived = async || {
+        let depths = try_join_all(queues.iter().map(|queue| broker.depth(queue))).await;
+        depths.is_ok_and(|depths| depths.iter().sum::<u64>() == DELAYED)
+    };
+    eventually(2 * SOON, "all that was delayed", arrived).await;
+    broker.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
