@@ -9,6 +9,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::now_ms;
+use crate::digest::Digest;
 use crate::job::Job;
 use crate::metrics::{Settled, Step};
 use crate::session::SessionName;
@@ -87,6 +88,9 @@ pub struct Doing {
     pub session: SessionName,
     /// Its problem, in short.
     pub problem: String,
+    /// Digest of its problem.
+    #[serde(default)]
+    pub digest: Option<Digest>,
     /// Milliseconds since the Unix epoch when it was begun.
     pub since_ms: u64,
 }
@@ -289,6 +293,7 @@ impl Presence {
                 job: job.id().to_string(),
                 session: job.session.clone(),
                 problem: job.problem.label(),
+                digest: Some(job.problem.digest()),
                 since_ms: now_ms(),
             };
             state.begun += 1;

@@ -1,9 +1,14 @@
 //! The dashboard: sessions, queues, failures and reports of a store, over HTTP. It reads, and changes nothing.
 
+mod feed;
+mod found;
 mod guard;
+mod history;
 mod overview;
+mod watch;
 
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +16,7 @@ use async_trait::async_trait;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use bluefin_common::digest::Digest;
@@ -18,15 +24,17 @@ use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::store::{Progress, Store};
 use bluefin_exporter::ExportError;
 use bluefin_exporter::report::{Report, Scope, report};
+use futures_util::stream::{self, Stream, StreamExt as _};
 use maud::{Markup, html};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use guard::{Hosts, Token};
 
 use crate::page::Page;
+use watch::{Look, Watch};
 
 /// For the store to answer.
 const REACH: Duration = Duration::from_secs(5);
@@ -35,6 +43,9 @@ const KEPT: usize = 16;
 /// A report of a session that goes on is made again when it is this much older than it took to make.
 const PATIENCE: u32 = 10;
 const SCRIPT: &str = include_str!("dashboard/live.js");
+/// Charts that answer to the pointer: see `dashboard/uplot`.
+const CHARTS: &str = include_str!("dashboard/uplot/uPlot.iife.min.js");
+const CHARTS_STYLE: &str = include_str!("dashboard/uplot/uPlot.min.css");
 
 /// What is around the store: queues wait elsewhere.
 #[async_trait]
@@ -49,7 +60,9 @@ pub trait Around: Send + Sync + 'static {
 pub struct Dashboard {
     store: Arc<dyn Store>,
     around: Arc<dyn Around>,
+    watch: Watch,
     reports: Mutex<HashMap<SessionName, Kept>>,
+    ending: CancellationToken,
 }
 
 /// A report that was made.
@@ -65,7 +78,8 @@ type Shared = State<Arc<Dashboard>>;
 impl Dashboard {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, around: Arc<dyn Around>) -> Self {
-        Self { store, around, reports: Mutex::new(HashMap::new()) }
+        let watch = Watch::new(Arc::clone(&store), Arc::clone(&around));
+        Self { store, around, watch, reports: Mutex::new(HashMap::new()), ending: CancellationToken::new() }
     }
 
     /// Serves requests for one of `hosts` that know the `token`, where there is one, until `shutdown`.
@@ -73,25 +87,46 @@ impl Dashboard {
     /// # Errors
     /// If the listener fails.
     pub async fn serve(
-        self,
+        mut self,
         listener: TcpListener,
         hosts: Hosts,
         token: Option<Token>,
         shutdown: CancellationToken,
     ) -> std::io::Result<()> {
+        self.ending = shutdown.clone();
+        let dashboard = Arc::new(self);
+        let file =
+            |kind: &'static str, text: &'static str| get(move || async move { ([(header::CONTENT_TYPE, kind)], text) });
         let router = Router::new()
             .route("/", get(overview))
             .route("/session/{name}", get(session))
             .route("/session/{name}/{problem}", get(problem))
-            .route("/live.js", get(|| async { ([(header::CONTENT_TYPE, "text/javascript")], SCRIPT) }))
-            .with_state(Arc::new(self));
+            .route("/events", get(events))
+            .route("/session/{name}/events", get(session_events))
+            .route("/live.js", file("text/javascript", SCRIPT))
+            .route("/uplot.js", file("text/javascript", CHARTS))
+            .route("/uplot.css", file("text/css", CHARTS_STYLE))
+            .with_state(Arc::clone(&dashboard));
         let router = guard::guarded(router, hosts, token);
         let serving = axum::serve(listener, router).with_graceful_shutdown(shutdown.clone().cancelled_owned());
         tokio::select! {
             served = async { serving.await } => served,
+            () = dashboard.watch.run() => Ok(()),
             // A connection that is kept open keeps nobody.
             () = async { shutdown.cancelled().await; tokio::time::sleep(Duration::from_secs(2)).await } => Ok(()),
         }
+    }
+
+    /// Every look from the last on, until the dashboard ends.
+    fn looks(&self) -> impl Stream<Item = Arc<Look>> + use<> {
+        let looks = stream::unfold((self.watch.looks(), true), |(mut looks, first)| async move {
+            if !first {
+                looks.changed().await.ok()?;
+            }
+            let look = looks.borrow_and_update().clone();
+            Some((look, (looks, false)))
+        });
+        looks.filter_map(|look| async { look }).take_until(self.ending.clone().cancelled_owned())
     }
 
     async fn report(&self, name: &SessionName, scope: Scope) -> Result<Report, ExportError> {
@@ -132,16 +167,56 @@ fn page(title: &str, parts: Vec<(String, String)>, live: bool, content: Markup) 
 }
 
 async fn overview(State(dashboard): Shared) -> Html<String> {
-    let content = match timeout(REACH, overview::gather(&*dashboard.store, &*dashboard.around)).await {
-        Ok(Ok(found)) => overview::page(&found),
-        Ok(Err(error)) => away(&error.to_string()),
-        Err(_) => away(&format!("store: no answer within {} s", REACH.as_secs())),
-    };
-    Html(page("bluefin", Vec::new(), true, content))
+    Html(match dashboard.watch.now().await {
+        Some(look) => first_page(&look),
+        None => page("bluefin", Vec::new(), true, html! { h1 { "Sessions" } p.bad role="alert" { "away" } }),
+    })
 }
 
-fn away(reason: &str) -> Markup {
-    html! { h1 { "Sessions" } p.bad role="alert" { "away: " (reason) } }
+fn first_page(look: &Look) -> String {
+    page("bluefin", Vec::new(), true, overview::page(look))
+}
+
+/// Server-sent events of the first page: `page` where it is another one than before, and `points` for its charts.
+async fn events(State(dashboard): Shared) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let mut before = (String::new(), None);
+    let told = dashboard.looks().flat_map(move |look| {
+        let mut events = Vec::new();
+        let page = first_page(&look);
+        if page != before.0 {
+            // JSON, as an event is lines.
+            events.push(Event::default().event("page").data(serde_json::Value::from(page.as_str()).to_string()));
+            before.0 = page;
+        }
+        let last = look.points.last().map(|point| point.at);
+        if before.1 != Some(last) {
+            let points = serde_json::to_string(&look.points).unwrap_or_default();
+            events.push(Event::default().event("points").data(points));
+            before.1 = Some(last);
+        }
+        stream::iter(events.into_iter().map(Ok))
+    });
+    Sse::new(told).keep_alive(KeepAlive::default())
+}
+
+/// Server-sent events of a session's page: `changed` where something happened to it since.
+async fn session_events(
+    State(dashboard): Shared,
+    Path(name): Path<String>,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let mut before = None;
+    let told = dashboard.looks().filter_map(move |look| {
+        let found = look.found.as_ref().ok();
+        let now = found.and_then(|found| found.sessions.iter().find(|(session, _)| session.name.as_str() == name));
+        let now = now.map(|(_, progress)| progress.clone());
+        let differs = now.is_some() && now != before;
+        if differs {
+            before = now;
+        }
+        let event = differs.then(|| Ok(Event::default().event("changed").data("now")));
+        async move { event }
+    });
+    Sse::new(told).keep_alive(KeepAlive::default())
 }
 
 async fn session(State(dashboard): Shared, Path(name): Path<String>, headers: HeaderMap) -> Response {

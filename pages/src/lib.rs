@@ -2,7 +2,8 @@
 //!
 //! Charts are laid out by plotters and written as SVG by [`chart`]. A library in JavaScript would add one to four megabytes to
 //! each report and to the binary, needs scripts in its content security policy, and its pictures need hands of their own for
-//! paper, for the dark and for screen readers; in SVG each mark has its value as a title, and colours are those of the page.
+//! paper, for the dark and for screen readers; in SVG each mark has its value as a title, and colours are those of the page. The
+//! dashboard's charts of the last hour are the exception: they answer to the pointer, and uPlot's 51 kB draw them.
 //! Text goes through maud, which escapes it: names come from users.
 #![forbid(unsafe_code)]
 

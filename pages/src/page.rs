@@ -10,12 +10,14 @@ use bluefin_common::printable::printable_lines;
 use crate::style::STYLE;
 
 /// The content security policy of every page: nothing is fetched from anywhere, and the one style is the page's own. A page that
-/// is `live` has the one script of the dashboard, and asks the dashboard alone.
+/// is `live` has the scripts and the style of the dashboard, and asks the dashboard alone.
 #[must_use]
 pub fn policy(live: bool) -> String {
     let hash = STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
-    let live = if live { "; script-src 'self'; connect-src 'self'" } else { "" };
-    format!("default-src 'none'; img-src data:; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'{live}")
+    let (style, live) = if live { (" 'self'", "; script-src 'self'; connect-src 'self'") } else { ("", "") };
+    format!(
+        "default-src 'none'; img-src data:; style-src 'sha256-{hash}'{style}; base-uri 'none'; form-action 'none'{live}"
+    )
 }
 
 /// A page.
@@ -44,7 +46,11 @@ impl Page<'_> {
                     link rel="icon" href="data:,";
                     title { (self.title) }
                     style { (PreEscaped(STYLE)) }
-                    @if self.live { script src="/live.js" defer {} }
+                    @if self.live {
+                        link rel="stylesheet" href="/uplot.css";
+                        script src="/uplot.js" defer {}
+                        script src="/live.js" defer {}
+                    }
                 }
                 body {
                     a.skip href="#content" { "Skip to content" }

@@ -237,6 +237,24 @@ async fn the_dashboard_shows_what_is_so_now() {
     let seen = "new Promise((done) => { const look = () =>
         document.querySelector('main').textContent.includes('a new one') ? done(true) : setTimeout(look, 100); look(); })";
     assert_eq!(browser.ask(seen), true);
+    // Its making is among what happened; ages are in words; charts are drawn, and one session is found by a word of its label.
+    let happened = "[...document.querySelectorAll('.feed li')].map(one => one.textContent).join('; ')";
+    let told = browser.ask(happened);
+    assert!(told.as_str().unwrap().contains("newer made"), "{told}");
+    let ages = browser
+        .ask("[...document.querySelectorAll('time')].filter(one => !/( ago|now)$/.test(one.textContent)).length");
+    assert_eq!(ages, 0);
+    // There is no broker, and the one worker has ended: nothing is drawn of what is not known.
+    let drawn = "new Promise((done) => { const look = () => { const charts = [...document.querySelectorAll('#charts [role=img]')];
+        charts.length ? done(charts.map(one => [one.querySelectorAll('canvas').length, one.getAttribute('aria-label')])) : setTimeout(look, 100); }; look(); })";
+    assert_eq!(browser.ask(drawn), json!([[1, "candidates a minute over the last hour, now: all 0, failed 0"]]));
+    let found = browser.ask(
+        "(() => { const box = document.querySelector('#filter'); box.value = 'A NEW one'; box.dispatchEvent(new Event('input'));
+            return [[...document.querySelectorAll('[aria-label=sessions] tbody tr')].filter(row => !row.hidden).map(row => row.querySelector('a').textContent), location.hash]; })()",
+    );
+    assert_eq!(found, json!([["newer"], "#find=A%20NEW%20one"]));
+    is_quiet(&browser, &address);
+    // Who looks does not keep it from its end.
     running.signal(Signal::TERM);
     assert_eq!(running.wait(Duration::from_secs(20)), Some(0));
 }
