@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bluefin_common::candidate::Candidate;
 use bluefin_common::decision::Decision;
+use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
 use bluefin_common::job::GroupId;
 use bluefin_common::noise::Noise;
@@ -153,13 +154,18 @@ fn nothing_tuned(group: &Group<'_>) -> bool {
     tunable.peek().is_some() && tunable.all(|one| one.result.is_err())
 }
 
+/// The params of `candidate` with their names, or their numbers where those are not known.
+pub(crate) fn named_params(description: &Description, candidate: &Candidate) -> Vec<(String, Value)> {
+    let solver = description.solver(&candidate.solver);
+    let name = |index: usize| solver.and_then(|solver| solver.params.get(index)).cloned();
+    let params = candidate.params.iter().enumerate();
+    params.map(|(index, value)| (name(index).unwrap_or_else(|| index.to_string()), value.clone())).collect()
+}
+
 fn winner(group: &Group<'_>, decision: &Decision<'_>) -> Option<Winner> {
     let winner = decision.winner()?;
     let candidate = &winner.outcome.candidate;
     let solver = group.description.solver(&candidate.solver);
-    let name = |index: usize| solver.and_then(|solver| solver.params.get(index)).cloned();
-    let params = candidate.params.iter().enumerate();
-    let params = params.map(|(index, value)| (name(index).unwrap_or_else(|| index.to_string()), value.clone()));
     let default = solver.and_then(|solver| solver.default.clone());
     let default = default.map(|params| Candidate { solver: candidate.solver.clone(), params });
     let over =
@@ -169,7 +175,7 @@ fn winner(group: &Group<'_>, decision: &Decision<'_>) -> Option<Winner> {
     let rate = |amount: Option<f64>| Some(amount? / (winner.timing.median_ms * 1e6));
     Some(Winner {
         solver: candidate.solver.clone(),
-        params: params.collect(),
+        params: named_params(&group.description, candidate),
         median_ms: winner.timing.median_ms,
         spread_ms: winner.timing.spread_ms,
         noise: Noise::of_candidate(winner.outcome, group.outcomes).map(|noise| noise.to_string()),

@@ -13,6 +13,7 @@ pub mod dashboard;
 mod failures;
 mod page;
 mod problem;
+mod ratios;
 mod report;
 mod style;
 mod timeline;

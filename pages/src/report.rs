@@ -5,11 +5,11 @@ use bluefin_exporter::report::{Gain, Report, Row};
 use bluefin_exporter::summary::Winner;
 use maud::{Markup, html};
 
-use crate::chart::{Colour, Mark, Shape, TITLED, around, chart, framed, logarithmic, plain, wholes};
 use crate::failures::failures;
 use crate::problem::problem;
+use crate::ratios::{Ratio, ratios};
 use crate::timeline::time;
-use crate::words::{count, maybe_times, ms, ratio, times, when};
+use crate::words::{count, maybe_times, ms, ratio, when};
 
 /// Names of the parts of a report, for links to them.
 #[must_use]
@@ -80,52 +80,13 @@ fn gained(report: &Report) -> Markup {
 }
 
 fn speedups(report: &Report) -> Markup {
-    let speedup = |row: &Row| row.summary.winner.as_ref()?.speedup_over_default;
-    let mut rows: Vec<(f64, &Row)> = report.problems.iter().filter_map(|row| Some((speedup(row)?, row))).collect();
-    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let edge = |at: Option<&(f64, &Row)>| at.map_or_else(String::new, |(value, _)| times(*value));
-    let says = format!("{} problems, from {} down to {}", rows.len(), edge(rows.first()), edge(rows.last()));
-    let legend = [
-        (Shape::Dot, Colour::First, "gain over the default, with its uncertainty"),
-        (Shape::Line, Colour::Second, "as fast as the default"),
-    ];
-    chart(240, "Against defaults, problem by problem", &says, &legend, None, |root| {
-        let gains = || rows.iter().map(|(value, _)| *value).chain([1.0]);
-        let Some((low, high)) = around(gains()) else { return Ok(()) };
-        // What is in doubt by more than that is drawn as far as there is room.
-        let ranges = rows.iter().filter_map(|(_, row)| row.summary.winner.as_ref()?.speedup_over_default_range);
-        let ends = ranges.flat_map(|(least, most)| [least.max(low / 1.5), most.min(high * 1.5)]);
-        let Some((low, high)) = around(gains().chain(ends)) else { return Ok(()) };
-        let end = rows.len() as f64 + 1.0;
-        let mut builder = framed(root);
-        let mut plot = builder
-            .x_label_area_size(TITLED)
-            .y_label_area_size(60)
-            .build_cartesian_2d(wholes(0.0, end), logarithmic(low, high))?;
-        plain(&mut plot.configure_mesh())
-            .x_label_formatter(&|value| format!("{value:.0}"))
-            .y_label_formatter(&|value| times(*value))
-            .x_desc("problems, the largest gain first; the values are in the list of problems")
-            .draw()?;
-        plot.draw_series([
-            Mark::new(vec![(0.0, 1.0), (end, 1.0)], Shape::Line, Colour::Second).telling("as fast as the default")
-        ])?;
-        let doubt = |(index, (_, row)): (usize, &(f64, &Row))| {
-            let (least, most) = row.summary.winner.as_ref()?.speedup_over_default_range?;
-            let at = index as f64 + 1.0;
-            Some(Mark::new(vec![(at, least.max(low)), (at, most.min(high))], Shape::Line, Colour::First))
-        };
-        plot.draw_series(rows.iter().enumerate().filter_map(doubt))?;
-        plot.draw_series(rows.iter().enumerate().map(|(index, (value, row))| {
-            let gain = row.summary.winner.as_ref().and_then(Winner::over_default);
-            Mark::new(vec![(index as f64 + 1.0, *value)], Shape::Dot, Colour::First).telling(format!(
-                "{}: {}",
-                row.summary.label,
-                ratio(gain)
-            ))
-        }))?;
-        Ok(())
-    })
+    let gain = |row: &Row| {
+        let winner = row.summary.winner.as_ref()?;
+        let says = format!("{}: {}", row.summary.label, ratio(winner.over_default()));
+        Some(Ratio { value: winner.speedup_over_default?, doubt: winner.speedup_over_default_range, says })
+    };
+    let legend = ["gain over the default, with its uncertainty", "as fast as the default"];
+    ratios("Against defaults, problem by problem", legend, report.problems.iter().filter_map(gain).collect())
 }
 
 fn problems(report: &Report, link: Option<&dyn Fn(&str) -> String>) -> Markup {
@@ -134,9 +95,10 @@ fn problems(report: &Report, link: Option<&dyn Fn(&str) -> String>) -> Markup {
         p.faint { "Those without a winner first, then those that take most of the time." }
         div.scroll tabindex="0" role="group" aria-label="list of problems" { table {
             thead { tr { th scope="col" { "problem" } @if report.weighted { th.n scope="col" { "asked for" } } th scope="col" { "winner" } th.n scope="col" { "time" } th.n scope="col" { "±" }
-                th.n scope="col" { "GFLOP/s" } th.n scope="col" { "ties" } th.n scope="col" { "vs default" } th.n scope="col" { "vs reference" } th.n scope="col" { "tried" } th.n scope="col" { "failed" } } }
+                th.n.less scope="col" { "GFLOP/s" } th.n.less scope="col" { "ties" } th.n scope="col" { "vs default" } th.n scope="col" { "vs reference" } th.n.less scope="col" { "tried" } th.n.less scope="col" { "failed" } } }
             tbody { @for row in report.problems.iter() { (line(row, report.weighted, place(row, told.contains(&row.digest), link))) } }
         } }
+        p.paper { "On paper: the first 20 problems. All of them, those at length, and who did what when are in the page itself." }
         @if report.problems.left_out > 0 { p { (count(report.problems.left_out)) " more problems are left out; all sums have them." } }
     }
 }
@@ -155,12 +117,12 @@ fn line(row: &Row, weighted: bool, place: Option<String>) -> Markup {
             @if let Some(winner) = &summary.winner {
                 td { (winner.solver) " " @for (name, value) in &winner.params { code { (name) "=" (value) } " " } }
                 td.n { (ms(winner.median_ms)) } (spread(winner))
-                td.n { @if let Some(gflops) = winner.gflops { (format!("{gflops:.1}")) } @else { "–" } } td.n { (winner.ties) }
+                td.n.less { @if let Some(gflops) = winner.gflops { (format!("{gflops:.1}")) } @else { "–" } } td.n.less { (winner.ties) }
                 td.n { (ratio(winner.over_default())) } td.n { (ratio(winner.over_reference())) }
             } @else {
-                td.bad { "none" } td {} td {} td {} td {} td {} td {}
+                td.bad { "none" } td {} td {} td.less {} td.less {} td {} td {}
             }
-            td.n { (count(summary.tried)) } td.n { (count(failed)) }
+            td.n.less { (count(summary.tried)) } td.n.less { (count(failed)) }
         }
     }
 }

@@ -75,7 +75,7 @@ fn print_find(diff: &FindDiff, top: usize, noise: Share, threshold: Share) -> an
 
 fn list<'a>(keys: impl Iterator<Item = &'a KeyChange>, top: usize) -> anyhow::Result<()> {
     let side = |best: &Option<Best>| match best {
-        Some(Best { solver, time_ms }) => format!("{solver} {time_ms} ms"),
+        Some(Best { solver, time_ms, .. }) => format!("{solver} {time_ms} ms"),
         None => "-".to_string(),
     };
     for key in keys.take(top) {

@@ -3,12 +3,16 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use bluefin_test_support::hip::HipMachine;
 use bluefin_test_support::left_out;
 use serde_json::Value;
 
+use crate::common::fleet::on_servers;
 use crate::common::{bluefin, expect, json, text, write};
+
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Of the buffers `index` and `c`.
 const N: usize = 200;
@@ -358,19 +362,9 @@ fn buffers_and_constants_of_triton_hold_what_is_said() {
     );
 }
 
-/// A small one, as the stand-in executes every instruction of what makes and compares its buffers.
-#[test]
-fn a_list_of_configs_of_triton_is_tuned_on_a_gpu() {
-    let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
-        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
-        return;
-    };
-    let (machine, run) = on_gpu();
-    let run = |arguments: &[&str]| {
-        let mut command = run(arguments);
-        command.env("BLUEFIN_PYTHON", &python);
-        command
-    };
+/// A kernel of Triton whose tuning space is a list: a small one, as the stand-in executes every instruction of what makes and
+/// compares its buffers.
+fn listed(folder: &Path) {
     let source = "import torch\nimport triton\nimport triton.language as tl\n\n\n@triton.jit\ndef expected(c):\n    tl.store(c + tl.arange(0, 256), 3.25)\n\n\n\
         @triton.jit\ndef found(x, c, BLOCK: tl.constexpr, MODE: tl.constexpr):\n    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n    \
         before = tl.load(c + i)\n    tl.store(c + i + (1 << 28), 0.0, mask=before != 0.25)\n    \
@@ -383,12 +377,61 @@ fn a_list_of_configs_of_triton_is_tuned_on_a_gpu() {
            [[solver]]\nname = \"Found\"\nalgorithm = \"Direct\"\npoints = [{ BLOCK = 256, MODE = true, maxnreg = \"None\" }, { BLOCK = 64, num_warps = 1, MODE = true, maxnreg = \"None\" }]\n\
            [[solver.launch]]\nentry = \"found\"\narguments = [\"x\", \"c\"]\ngrid = [\"256 / BLOCK\"]\n";
     let spec = spec.replace("{ BLOCK = 256,", "{ BLOCK = 256, num_warps = 4,");
-    kernel(&machine.folder().join("kernels/one"), &spec, ("kernel.py", source));
-    both_are_timed(run, &["--device", "gpu"]);
-    let config = std::fs::read_to_string(machine.folder().join("out/triton.json")).unwrap();
+    kernel(folder, &spec, ("kernel.py", source));
+}
+
+/// The first config is the winner, with what is no number in it.
+fn is_triton_config(path: &Path) {
+    let config = std::fs::read_to_string(path).unwrap();
     let config: Value = serde_json::from_str(&config).unwrap();
     let config = &config["kernels"]["buffers"][""];
     assert_eq!((&config["kwargs"]["MODE"], &config["maxnreg"]), (&true.into(), &Value::Null), "{config}");
+}
+
+#[test]
+fn a_list_of_configs_of_triton_is_tuned_on_a_gpu() {
+    let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
+        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
+        return;
+    };
+    let (machine, run) = on_gpu();
+    let run = |arguments: &[&str]| {
+        let mut command = run(arguments);
+        command.env("BLUEFIN_PYTHON", &python);
+        command
+    };
+    listed(&machine.folder().join("kernels/one"));
+    both_are_timed(run, &["--device", "gpu"]);
+    is_triton_config(&machine.folder().join("out/triton.json"));
+}
+
+/// The folder goes to the fleet as it is: the compile worker has Triton and no GPU, the eval worker a GPU and no Triton.
+#[test]
+fn a_fleet_tunes_a_folder_of_kernels_of_triton() {
+    let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
+        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
+        return;
+    };
+    let (fleet, _vhost, _redis, _cache) = on_servers();
+    let machine = HipMachine::new("gfx942-304");
+    listed(&fleet.folder.path().join("kernels/one"));
+    let enqueue = ["enqueue", "--session", "s", "--target", "gfx942-304", "--triton", "kernels"];
+    expect(&mut fleet.bluefin(&enqueue), 0);
+    let _compile = fleet.worker_with(&["compile-worker", "--toolchain", "triton"], [("BLUEFIN_PYTHON", python)]);
+    let executed = [("BLUEFIN_STANDIN_BACKEND", "executed".into()), ("BLUEFIN_STANDIN_MEMORY", "67108864".into())];
+    let _eval = fleet
+        .worker_with(&["eval-worker", "--sample-budget", "20ms"], machine.environment().into_iter().chain(executed));
+    fleet.wait_complete("s", PATIENCE);
+    let results = expect(&mut fleet.bluefin(&["results", "--session", "s", "--json"]), 0);
+    let rows: Vec<Value> = text(&results.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(rows.len() == 4 && rows.iter().all(|row| row["result"] == "timed"), "both, in both stages: {rows:#?}");
+    let out = fleet.folder.path().join("out");
+    let export = ["export", "--session", "s", "--format", "triton,winners", "--out", "out"];
+    expect(&mut fleet.bluefin(&export), 0);
+    is_triton_config(&out.join("triton.json"));
+    // What was enqueued is known: the same folder again is nothing new.
+    let again = expect(&mut fleet.bluefin(&enqueue), 0);
+    assert!(fleet.status("s").unwrap()["complete"].as_bool().unwrap(), "{}", text(&again.stdout));
 }
 
 #[test]

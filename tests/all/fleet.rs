@@ -191,7 +191,7 @@ fn a_child_that_always_crashes_and_a_compile_that_never_ends_cost_their_candidat
         let session = spec.trim_end_matches(".toml");
         expect(&mut fleet.bluefin(&["enqueue", "--kernel", spec, "--session", session, "--budget", "all"]), 0);
     }
-    let _compile = fleet.worker(&["compile-worker", "--compile-timeout", "3s"]);
+    let _compile = fleet.worker(&["compile-worker", "--compile-timeout", "6s"]);
     let _eval = fleet.worker(&["eval-worker", "--device", "host"]);
     for session in ["broken", "endless"] {
         fleet.wait_complete(session, PATIENCE);

@@ -147,8 +147,8 @@ fn the_monitor_mends_a_session_whose_messages_were_lost() {
     wait_until(PATIENCE, "that the loss is seen", || !http_get(port, "/metrics").contains(&waits));
     wait_until(PATIENCE, "all of it published again", || http_get(port, "/metrics").contains(&waits));
     let workers = [
-        fleet.worker(&["compile-worker", "--toolchain", "cc", "--exit-when-idle", "5s"]),
-        fleet.worker(&["eval-worker", "--device", "host", "--exit-when-idle", "5s"]),
+        fleet.worker(&["compile-worker", "--toolchain", "cc", "--exit-when-idle", "10s"]),
+        fleet.worker(&["eval-worker", "--device", "host", "--exit-when-idle", "10s"]),
     ];
     fleet.wait_complete("lost", PATIENCE);
     for worker in workers {

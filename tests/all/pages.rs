@@ -172,8 +172,10 @@ async fn a_report_is_one_page_for_everybody() {
     assert_eq!(browser.ask("getComputedStyle(document.querySelector('nav')).display"), "none");
     assert_eq!(browser.ask("getComputedStyle(document.body).backgroundColor"), "rgb(255, 255, 255)");
     can_be_read(&mut browser);
-    let pdf = browser.call("Page.printToPDF", json!({}));
-    assert!(pdf["data"].as_str().unwrap().starts_with("JVBERi0"), "a PDF");
+    let pdf = browser.paper("report.pdf");
+    assert!(pdf.starts_with(b"%PDF-"));
+    let pages = String::from_utf8_lossy(&pdf).matches("/Type /Page\n").count();
+    assert!((1..=2).contains(&pages), "{pages} pages on paper");
     let size = std::fs::metadata(path).unwrap().len();
     assert!(size < 1_000_000, "{size}");
 }
@@ -328,6 +330,16 @@ async fn the_same_as_data_and_two_compared() {
     assert_eq!(found["time"]["waited_to_compile_ms"], 500);
     let itself = data_of(&["--compare", path, path]);
     assert_eq!((&itself["winners"]["tied"], &itself["winners"]["mean_speedup"]), (&json!(5), &json!(1.0)));
+    let Some(mut browser) = Browser::start() else { return };
+    let page = folder.path().join("compared.html");
+    expect(bluefin().args(["report", "--compare", path, path, "-o"]).arg(&page), 0);
+    browser.open(&format!("file://{}", page.display()));
+    can_be_used_by_all(&mut browser);
+    can_be_read(&mut browser);
+    charts_can_be_read(&mut browser);
+    browser.ask("document.activeElement.blur()");
+    browser.picture("compared.png");
+    fits_a_phone(&mut browser);
     let nowhere = expect(bluefin().args(["report", "--compare", path, "nowhere", "--state", path]), 1);
     assert!(text(&nowhere.stderr).contains("no file, session or release"), "{nowhere:?}");
 }

@@ -6,6 +6,7 @@ use bluefin_common::digest::Digest;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::SessionName;
 use bluefin_common::store::Store;
+use bluefin_common::value::Value;
 use bluefin_miopen::db::find_db::FindDb;
 use bluefin_miopen::key::FindDbKey;
 use serde::Serialize;
@@ -14,6 +15,7 @@ use crate::db::diff::Diff;
 use crate::error::ExportError;
 use crate::export::gather;
 use crate::fold::{Fold, Group, Warnings};
+use crate::summary::named_params;
 
 /// Changes that are listed.
 const LISTED: usize = 500;
@@ -23,6 +25,9 @@ const LISTED: usize = 500;
 pub struct Best {
     pub solver: String,
     pub time_ms: f64,
+    /// In the solver's order. A find db has none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub params: Vec<(String, Value)>,
 }
 
 /// The fastest of each problem, by what names problems on this side: their canonical form, or their key in a find db.
@@ -31,12 +36,17 @@ pub struct Side {
     pub best: BTreeMap<String, Best>,
     /// How often problems are asked for, where that is known.
     counts: HashMap<String, u64>,
+    /// Short words for problems that have some.
+    labels: HashMap<String, String>,
 }
 
 /// A problem before and after.
 #[derive(Clone, Debug, Serialize)]
 pub struct Change {
     pub problem: String,
+    /// The problem in short, where it has such words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     pub count: u64,
     pub before: Option<Best>,
     pub after: Option<Best>,
@@ -61,6 +71,9 @@ pub struct Comparison {
     /// Those that changed most first, slower ones before faster ones.
     pub changes: Vec<Change>,
     pub left_out: usize,
+    /// Speedups of all problems that both have, with what a picture calls them, the largest first.
+    #[serde(skip)]
+    pub speedups: Vec<(f64, String)>,
 }
 
 /// What is compared, and what came of it.
@@ -109,12 +122,15 @@ impl Fold for Winners {
         if let Some(count) = self.counts.get(&group.problem.digest()) {
             self.side.counts.insert(name.clone(), *count);
         }
-        let best = Best { solver: winner.solver().to_string(), time_ms: winner.timing.median_ms };
+        let params = named_params(&group.description, &winner.outcome.candidate);
+        let best = Best { solver: winner.solver().to_string(), time_ms: winner.timing.median_ms, params };
+        self.side.labels.insert(name.clone(), group.problem.label());
         self.side.add(name, best);
     }
 
     fn merge(&mut self, other: Self, _: &mut Warnings) {
         self.side.counts.extend(other.side.counts);
+        self.side.labels.extend(other.side.labels);
         other.side.best.into_iter().for_each(|(name, best)| self.side.add(name, best));
     }
 }
@@ -148,7 +164,10 @@ impl Side {
         let mut side = Self::default();
         for (key, entries) in &db.records {
             for entry in entries.iter().filter(|entry| entry.time_ms > 0.0) {
-                side.add(key.clone(), Best { solver: entry.solver.to_string(), time_ms: f64::from(entry.time_ms) });
+                side.add(
+                    key.clone(),
+                    Best { solver: entry.solver.to_string(), time_ms: f64::from(entry.time_ms), params: Vec::new() },
+                );
             }
         }
         side
@@ -166,6 +185,7 @@ pub fn compare(before: &Side, after: &Side, noise: f64) -> Comparison {
     for name in names {
         let (a, b) = (before.best.get(name), after.best.get(name));
         let count = after.counts.get(name).or_else(|| before.counts.get(name)).copied().unwrap_or(1);
+        let label = after.labels.get(name).or_else(|| before.labels.get(name)).cloned();
         let mut speedup = None;
         let mut is_listed = true;
         match (a, b) {
@@ -176,6 +196,7 @@ pub fn compare(before: &Side, after: &Side, noise: f64) -> Comparison {
                 logs += times.ln();
                 weighted += count as f64 * times.ln();
                 weight += count as f64;
+                all.speedups.push((times, label.clone().unwrap_or_else(|| name.clone())));
                 let switched = a.solver != b.solver;
                 all.switched += u64::from(switched);
                 if times > 1.0 + noise {
@@ -192,11 +213,12 @@ pub fn compare(before: &Side, after: &Side, noise: f64) -> Comparison {
         }
         if is_listed {
             let (before, after) = (a.cloned(), b.cloned());
-            all.changes.push(Change { problem: name.clone(), count, before, after, speedup });
+            all.changes.push(Change { problem: name.clone(), label, count, before, after, speedup });
         }
     }
     all.mean_speedup = (all.common > 0).then(|| (logs / all.common as f64).exp());
     all.weighted_speedup = (weight > 0.0).then(|| (weighted / weight).exp());
+    all.speedups.sort_by(|a, b| b.0.total_cmp(&a.0));
     let order = |change: &Change| change.speedup.unwrap_or(1.0);
     all.changes.sort_by(|a, b| order(a).total_cmp(&order(b)).then_with(|| a.problem.cmp(&b.problem)));
     all.left_out = all.changes.len().saturating_sub(LISTED);
@@ -216,7 +238,7 @@ mod tests {
         let side = |times: &[(&str, f64)]| {
             let mut side = Side::default();
             for (name, time_ms) in times {
-                side.add((*name).to_string(), Best { solver: "s".to_string(), time_ms: *time_ms });
+                side.add((*name).to_string(), Best { solver: "s".to_string(), time_ms: *time_ms, params: Vec::new() });
             }
             side
         };

@@ -10,7 +10,7 @@ pub const TITLED: i32 = 40;
 /// What is above and below the marks of a chart with a titled axis: its margins, and that.
 pub const FRAME: u32 = ABOVE + BELOW + TITLED as u32;
 /// Margins of every chart, and that below it: a title's descenders.
-pub const ABOVE: u32 = 6;
+pub const ABOVE: u32 = 9;
 pub const BELOW: u32 = 10;
 /// Ticks of an axis at most.
 const TICKS: usize = 6;

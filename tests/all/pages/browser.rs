@@ -2,9 +2,11 @@
 //! the page is like.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
 use bluefin_test_support::left_out;
 use serde_json::{Value, json};
 
@@ -139,10 +141,22 @@ impl Browser {
 
     /// A picture of what is in the window, as `docs/img` has it, where BLUEFIN_TEST_SCREENSHOTS names a folder.
     pub fn picture(&mut self, name: &str) {
-        use base64::Engine as _;
-        let Some(folder) = std::env::var_os("BLUEFIN_TEST_SCREENSHOTS") else { return };
-        let answer = self.call("Page.captureScreenshot", json!({ "format": "png" }));
+        if std::env::var_os("BLUEFIN_TEST_SCREENSHOTS").is_some() {
+            self.made("Page.captureScreenshot", json!({ "format": "png" }), name);
+        }
+    }
+
+    /// The page on paper, as a PDF, which is kept beside the pictures.
+    pub fn paper(&mut self, name: &str) -> Vec<u8> {
+        self.made("Page.printToPDF", json!({}), name)
+    }
+
+    fn made(&mut self, method: &str, params: Value, name: &str) -> Vec<u8> {
+        let answer = self.call(method, params);
         let bytes = base64::engine::general_purpose::STANDARD.decode(answer["data"].as_str().unwrap()).unwrap();
-        std::fs::write(std::path::Path::new(&folder).join(name), bytes).unwrap();
+        if let Some(folder) = std::env::var_os("BLUEFIN_TEST_SCREENSHOTS") {
+            std::fs::write(Path::new(&folder).join(name), &bytes).unwrap();
+        }
+        bytes
     }
 }
