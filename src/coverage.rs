@@ -30,8 +30,8 @@ pub struct CoverageArgs {
     /// Problems of the library with this tag
     #[arg(short, long)]
     tag: Vec<TagName>,
-    /// Databases, a user's before the system's; .bz2 is unpacked
-    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    /// Databases, or folders of them, a user's before the system's; .bz2 is unpacked
+    #[arg(long, value_name = "FILE|FOLDER", required = true, num_args = 1..)]
     db: Vec<PathBuf>,
     #[arg(long, value_name = "FILE", help = crate::db::solvers_help())]
     solvers: Option<PathBuf>,
@@ -82,8 +82,8 @@ impl CoverageArgs {
             None => format!("{RELEASE} (--solvers names the list of another)"),
         };
         let mut databases = Databases::for_solvers(read_solvers(self.solvers)?);
-        for path in &self.db {
-            databases.add(path)?;
+        for path in crate::db::databases(&self.db)? {
+            databases.add(&path)?;
         }
         if !databases.tell_problems() {
             let expected = "expected one such as gfx90a68.HIP.fdb.txt, or batchnorm_gfx90a68.db.txt for batch norms";

@@ -90,7 +90,7 @@ impl InstallArgs {
         let copies = tempfile::tempdir()?;
         let files = match &self.release {
             Some(name) => self.export(name, copies.path()).await?,
-            None => databases(&self.files),
+            None => crate::db::databases(&self.files)?,
         };
         let (device, renamed) = self.device(&files)?;
         let form = match (form, &place) {
@@ -216,17 +216,6 @@ impl InstallArgs {
         }
         Ok(())
     }
-}
-
-/// `files` without those that bluefin writes beside databases, as `db/*` names them all.
-fn databases(files: &[PathBuf]) -> Vec<PathBuf> {
-    let is_beside = |path: &&PathBuf| {
-        let extension = path.extension().unwrap_or_default();
-        ["json", "h", "py", "csv"].iter().any(|other| extension == *other)
-    };
-    let (beside, databases): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_beside);
-    beside.iter().for_each(|path| eprintln!("note: {}: is no database, and was left aside", path.display()));
-    databases.into_iter().cloned().collect()
 }
 
 /// Source files of the kernels that bluefin ships.

@@ -244,6 +244,7 @@ impl TuneArgs {
         let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
         let time = self.time.map(|time| TimeLimit { time, weights });
         let order = Order { rejects, time, ..Order::of(session.clone(), problems, &asked) };
+        let is_for_want_of_a_gpu = self.device.is_none() && device.target == Target::Host;
         let mut display = self.display(&session);
         let CarriedOut { plan, end, bought } =
             site.carry_out(order, Workers::Device(compilers, device), &mut display).await?;
@@ -254,7 +255,14 @@ impl TuneArgs {
                 out::json(&serde_json::json!({ "plan": plan, "problems": [], "export": null }))?;
                 return Ok(ExitCode::FAILURE);
             }
-            End::Nothing => return Ok(ExitCode::FAILURE),
+            End::Nothing => {
+                if is_for_want_of_a_gpu {
+                    eprintln!(
+                        "it was planned for the CPU, as no GPU was found: `bluefin devices` says why; `bluefin check` needs none"
+                    );
+                }
+                return Ok(ExitCode::FAILURE);
+            }
             End::DoneBefore => eprintln!("nothing to do: everything was tuned before"),
             End::Complete(utilisation) => {
                 eprintln!("tuned in {}{}", human(started.elapsed()), utilisation.unwrap_or_default());

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::common::fleet::on_servers;
 use crate::common::{bluefin, expect, json, text, write};
 
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = Duration::from_secs(280);
 
 /// Of the buffers `index` and `c`.
 const N: usize = 200;

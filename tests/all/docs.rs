@@ -3,10 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use bluefin_test_support::examples::{command_lines, words};
-
-use crate::common::{bluefin, expect, text};
-
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -126,31 +122,4 @@ fn the_page_of_variables_has_all_of_them_and_no_others() {
     });
     assert!(read.len() > 20, "{read:?}");
     assert_eq!(variables(&page), read);
-}
-
-/// The tutorial of a kernel in C is followed as it is written.
-#[test]
-fn the_first_tutorial_gives_what_it_shows() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join("examples")).unwrap();
-    for name in ["stencil.c", "stencil.toml"] {
-        std::fs::copy(root().join("examples").join(name), folder.path().join("examples").join(name)).unwrap();
-    }
-    let page = std::fs::read_to_string(root().join("docs/tutorials/c.md")).unwrap();
-    let commands = command_lines(&page);
-    let mut said = String::new();
-    for line in &commands {
-        let mut arguments = words(line);
-        arguments.remove(0);
-        // What `init` is shown with is somebody's own file.
-        let output = expect(bluefin().current_dir(folder.path()).env("COLUMNS", "80").args(&arguments), 0);
-        said.push_str(&text(&output.stdout));
-    }
-    assert_eq!(commands.len(), 4, "{commands:?}");
-    let (_, shown) = page.split_once("```text\n").unwrap();
-    let (shown, _) = shown.split_once("```").unwrap();
-    assert!(said.contains(shown), "shown:\n{shown}\nsaid:\n{said}");
-    for name in ["out/stencil.h", "out/winners.json", "report.html"] {
-        assert!(folder.path().join(name).exists(), "{name}");
-    }
 }

@@ -49,5 +49,6 @@ mod terminal;
 mod triton;
 mod triton_capture;
 mod tune;
+mod tutorials;
 mod upgrade;
 mod wheel;
