@@ -401,7 +401,7 @@ fn campaign(faults: &str, kills: u32, random: &mut StdRng) -> BTreeMap<String, V
 
     let began = Instant::now();
     let families = "ck_gemm_a8w8,ck_gemm_a8w8_blockscale,ck_gemm_a8w8_bpreshuffle,gemm_a16w16";
-    let arguments = ["aiter", "tune", "--shapes", families, "--gpu", GPU, "--limit", "4s", "--session", "c", "--json"];
+    let arguments = ["aiter", "tune", "--shapes", families, "--gpu", GPU, "--limit", "2s", "--session", "c", "--json"];
     let tune = fleet.bluefin(&arguments).stdout(std::process::Stdio::piped()).spawn().unwrap();
     for _ in 0..kills {
         std::thread::sleep(Duration::from_millis(random.random_range(300..1500)));

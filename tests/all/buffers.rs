@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use bluefin_test_support::hip::HipMachine;
-use bluefin_test_support::left_out;
+use bluefin_test_support::triton_python;
 use serde_json::Value;
 
 use crate::common::fleet::on_servers;
@@ -322,10 +322,7 @@ fn triton_spec() -> String {
 
 #[test]
 fn buffers_and_constants_of_triton_hold_what_is_said() {
-    let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
-        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
-        return;
-    };
+    let Some(python) = triton_python() else { return };
     let (machine, run) = on_gpu();
     let run = |arguments: &[&str]| {
         let mut command = run(arguments);
@@ -390,10 +387,7 @@ fn is_triton_config(path: &Path) {
 
 #[test]
 fn a_list_of_configs_of_triton_is_tuned_on_a_gpu() {
-    let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
-        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
-        return;
-    };
+    let Some(python) = triton_python() else { return };
     let (machine, run) = on_gpu();
     let run = |arguments: &[&str]| {
         let mut command = run(arguments);
@@ -408,10 +402,7 @@ fn a_list_of_configs_of_triton_is_tuned_on_a_gpu() {
 /// The folder goes to the fleet as it is: the compile worker has Triton and no GPU, the eval worker a GPU and no Triton.
 #[test]
 fn a_fleet_tunes_a_folder_of_kernels_of_triton() {
-    let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
-        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
-        return;
-    };
+    let Some(python) = triton_python() else { return };
     let (fleet, _vhost, _redis, _cache) = on_servers();
     let machine = HipMachine::new("gfx942-304");
     listed(&fleet.folder.path().join("kernels/one"));
@@ -436,10 +427,7 @@ fn a_fleet_tunes_a_folder_of_kernels_of_triton() {
 
 #[test]
 fn atomics_of_triton_are_not_deterministic() {
-    let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
-        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
-        return;
-    };
+    let Some(python) = triton_python() else { return };
     let folder = tempfile::tempdir().unwrap();
     let source = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef total(x, out, BLOCK: tl.constexpr):\n    \
         i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n    tl.atomic_add(out, tl.sum(tl.load(x + i), 0))\n";

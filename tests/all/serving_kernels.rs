@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bluefin_test_support::hip::HipMachine;
-use bluefin_test_support::left_out;
+use bluefin_test_support::triton_python;
 use serde_json::Value;
 use yaml_rust2::YamlLoader;
 
@@ -19,10 +19,7 @@ struct Bench {
 impl Bench {
     /// Nothing on a machine without Triton.
     fn new() -> Option<Self> {
-        let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
-            left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
-            return None;
-        };
+        let python = triton_python()?;
         Some(Self { python, machine: HipMachine::new("gfx942-304") })
     }
 

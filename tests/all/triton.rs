@@ -6,17 +6,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use bluefin_test_support::hip::HipMachine;
-use bluefin_test_support::left_out;
+use bluefin_test_support::triton_python;
 use serde_json::Value;
 
 use crate::common::{bluefin, expect, json, text};
 
 /// `bluefin` with Triton; nothing on a machine without it.
 fn with_triton() -> Option<Command> {
-    let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
-        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
-        return None;
-    };
+    let python = triton_python()?;
     let mut command = bluefin();
     command.env("BLUEFIN_PYTHON", python);
     Some(command)

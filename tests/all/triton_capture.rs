@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bluefin_test_support::hip::HipMachine;
-use bluefin_test_support::left_out;
+use bluefin_test_support::triton_python;
 use serde_json::Value;
 
 use crate::common::{bluefin, expect, json, text};
@@ -20,10 +20,7 @@ struct Program {
 
 impl Program {
     fn new() -> Option<Self> {
-        let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON") else {
-            left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
-            return None;
-        };
+        let python = triton_python()?;
         Some(Self { python: python.into(), folder: tempfile::tempdir().unwrap() })
     }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use bluefin_stand_ins::{program, wrap};
 use bluefin_test_support::examples::command_lines;
 use bluefin_test_support::hip::HipMachine;
-use bluefin_test_support::left_out;
+use bluefin_test_support::triton_python;
 use serde_json::Value;
 
 use crate::common::{bluefin, expect, text, write};
@@ -88,10 +88,7 @@ fn a_kernel_in_c() {
 /// The program, its torch and its GPU are stand-ins; Triton is real.
 #[test]
 fn a_kernel_of_triton() {
-    let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON").map(PathBuf::from) else {
-        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
-        return;
-    };
+    let Some(python) = triton_python().map(PathBuf::from) else { return };
     let mut reader = Reader::new();
     let stand_ins = root().join("tests/stand-ins/triton");
     let folder = reader.folder.path().to_path_buf();

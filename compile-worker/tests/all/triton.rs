@@ -17,7 +17,7 @@ use bluefin_common::target::Target;
 use bluefin_compile_worker::toolchain::triton::Triton;
 use bluefin_compile_worker::{Compiler as _, Error, Limits, Metrics, Unit, Workshop};
 use bluefin_kernel_spec::{Bundle, KernelSpec};
-use bluefin_test_support::left_out;
+use bluefin_test_support::triton_python;
 
 const SPEC: &str = r#"
 name = "scale"
@@ -88,10 +88,7 @@ struct Bench {
 
 /// Nothing on a machine without Triton.
 fn bench(limits: Limits) -> Option<Bench> {
-    let Some(python) = std::env::var_os("BLUEFIN_TEST_PYTHON").map(PathBuf::from) else {
-        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
-        return None;
-    };
+    let python = triton_python().map(PathBuf::from)?;
     let registry = prometheus::Registry::new();
     let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry).unwrap()).unwrap();
     let store = Arc::new(SqliteStore::in_memory().unwrap());

@@ -26,7 +26,7 @@ pub fn page(look: &Look) -> Markup {
         @if found.left_out > 0 { p { (found.left_out) " older sessions are left out." } }
         h2 { "The last hour" }
         noscript { p { "Charts of the last hour are drawn by a script." } }
-        div.live #charts data-keep {}
+        div.live #charts data-keep { p.faint { "The first points are there in half a minute." } }
         h2 { "What happened" }
         @if look.events.is_empty() { p { "Nothing in the last hour." } } @else { ul.feed {
             @for event in look.events.iter().take(EVENTS) { li data-row {

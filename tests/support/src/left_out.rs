@@ -13,6 +13,17 @@ pub fn left_out(what: &str) {
     println!("SKIP: {what}");
 }
 
+/// A Python that has Triton, which `BLUEFIN_TEST_PYTHON` names. Where it names none the test is [left out](left_out).
+#[must_use]
+#[track_caller]
+pub fn triton_python() -> Option<std::ffi::OsString> {
+    let python = std::env::var_os("BLUEFIN_TEST_PYTHON");
+    if python.is_none() {
+        left_out("BLUEFIN_TEST_PYTHON names no Python with Triton");
+    }
+    python
+}
+
 /// Says that the rest of a test is left out, as this machine has no such hardware, nor the software that comes with it, a kernel included.
 pub fn left_out_for_hardware(what: &str) {
     println!("SKIP: {what}");

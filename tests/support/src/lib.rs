@@ -20,7 +20,7 @@ mod vhost;
 mod wait;
 
 pub use data::{data, data_path, data_text};
-pub use left_out::{left_out, left_out_for_hardware};
+pub use left_out::{left_out, left_out_for_hardware, triton_python};
 pub use port::free_port;
 pub use proxy::Proxy;
 pub use rabbit::{Rabbit, RabbitOptions};
