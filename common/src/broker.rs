@@ -25,8 +25,8 @@ pub enum BrokerError {
         /// As the client library or the system says it.
         reason: String,
     },
-    /// The broker refused a message: the queue is full.
-    #[error("broker: queue {queue} is full")]
+    /// The broker refused a message: the queue is full, or down.
+    #[error("broker: queue {queue} takes nothing: it is full, or down")]
     Full {
         /// The one that takes no more for now.
         queue: String,

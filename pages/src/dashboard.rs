@@ -237,7 +237,8 @@ async fn problem(State(dashboard): Shared, Path((name, problem)): Path<(String, 
     let (Ok(name), Ok(digest)) = (name.parse::<SessionName>(), problem.parse::<Digest>()) else { return missing() };
     let scope = Scope { only: Some(digest), rows: 0, ..Scope::default() };
     match dashboard.report(&name, scope).await {
-        Ok(found) if found.details.iter().len() == 0 => missing(),
+        // A worker may be at its first job.
+        Ok(found) if found.details.iter().len() == 0 => nothing("No job of such a problem is done yet."),
         Ok(found) => {
             let content = html! {
                 h1 { "Session " (name) }
@@ -252,7 +253,11 @@ async fn problem(State(dashboard): Shared, Path((name, problem)): Path<(String, 
 }
 
 fn missing() -> Response {
-    let content = html! { h1 { "Not here" } p { "There is nothing of that name." } };
+    nothing("There is nothing of that name.")
+}
+
+fn nothing(why: &str) -> Response {
+    let content = html! { h1 { "Not here" } p { (why) } };
     (StatusCode::NOT_FOUND, Html(page("Not here", Vec::new(), false, content))).into_response()
 }
 

@@ -1,5 +1,7 @@
 //! The first page: how fast it goes, all sessions with their progress, what happened, who works, what waits.
 
+use std::collections::BTreeMap;
+
 use bluefin_common::roster::Whereabouts;
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::Progress;
@@ -112,8 +114,7 @@ fn bar(part: f64, whole: f64, name: &str, words: &str) -> Markup {
 }
 
 fn sessions(found: &Found, look: &Look) -> Markup {
-    let of =
-        |counts: &std::collections::BTreeMap<String, u64>, stage: Stage| counts.get(stage.name()).copied().unwrap_or(0);
+    let of = |counts: &BTreeMap<String, u64>, stage: Stage| counts.get(stage.name()).copied().unwrap_or(0);
     let in_words = |progress: &Progress| {
         let told = |stage: Stage| {
             format!("{} {} / {}", stage.name(), count(of(&progress.done, stage)), count(of(&progress.planned, stage)))
