@@ -6,6 +6,7 @@ use std::time::Duration;
 use bluefin_adapters::amqp::AmqpBroker;
 use bluefin_common::broker::Broker as _;
 use bluefin_test_support::{Proxy, Rabbit, Redis, RedisOptions};
+use tokio::time::timeout;
 
 /// How long the cache keeps an artifact.
 pub const ARTIFACT_TTL: Duration = Duration::from_secs(600);
@@ -13,6 +14,8 @@ pub const ARTIFACT_TTL: Duration = Duration::from_secs(600);
 const CACHE_BYTES: u64 = 64 << 20;
 /// Less than a Redis needs for itself: nothing fits any more.
 const TINY_BYTES: u64 = 1 << 20;
+/// For a queue to be deleted and declared: less than it takes RabbitMQ to have that on disk.
+const BARELY: Duration = Duration::from_millis(500);
 const WRONG: &str = "somebody-changed-it";
 
 /// RabbitMQ and its link.
@@ -77,16 +80,24 @@ impl Broker {
         self.rabbit.ctl(&["close_all_connections", "chaos"]);
     }
 
-    /// Deletes a queue and declares it again; returns before that is on disk. The deletion is: RabbitMQ 3.10 that is killed amid one
-    /// comes back with its other queues down, as the supervisor that they share ends over the one that is half there.
+    /// Deletes a queue and declares it again; returns before that is on disk.
     pub async fn renew(&self, queue: &str) {
-        let name = format!("rabbit_misc:r(<<\"/\">>, queue, <<\"{queue}\">>)");
-        let delete = "catch rabbit_amqqueue:delete(Queue, false, false, <<\"chaos\">>)";
-        let found = format!("case rabbit_amqqueue:lookup({name}) of {{ok, Queue}} -> {delete}; _ -> none end.");
-        self.rabbit.ctl(&["eval", &found]);
         let Ok(broker) = AmqpBroker::connect(&self.rabbit.url()).await else { return };
-        // Where it fails, whoever needs the queue next declares it.
-        let _ = broker.declare(queue).await;
+        // The rest of it is waiting until the queue can be trusted.
+        let _ = timeout(BARELY, broker.renew(queue)).await;
+    }
+
+    /// Starts RabbitMQ after it was killed, and once more if it comes back with its queues down, as somebody has to: see
+    /// docs/operating.md, RabbitMQ with all queues down. Whether that was so.
+    pub fn restart(&mut self) -> bool {
+        self.rabbit.restart();
+        let states = self.rabbit.ctl(&["list_queues", "name", "state"]);
+        let down = states.lines().filter(|line| line.ends_with("down")).count();
+        let is_down = down * 2 > states.lines().count();
+        if is_down {
+            self.rabbit.restart();
+        }
+        is_down
     }
 
     pub fn forbid(&self) {

@@ -190,7 +190,11 @@ impl<'a> Storm<'a> {
             Fault::WorkerCrashLoop => crew.shorten(worker, None),
             Fault::NoRoom => crew.clear(crew.compiler()),
             Fault::OtherClassServed => crew.want(crew.of_other_class(), false),
-            Fault::BrokerKilled | Fault::BrokerKilledWithNewQueue => self.servers.broker.rabbit.restart(),
+            Fault::BrokerKilled | Fault::BrokerKilledWithNewQueue => {
+                if self.servers.broker.restart() {
+                    self.journal.note("times that RabbitMQ came back with all queues down, and was started once more");
+                }
+            }
             Fault::BrokerStopped => self.servers.broker.rabbit.cont(),
             Fault::BrokerForbids | Fault::BrokerForbidsAndCloses => self.servers.broker.permit(),
             Fault::Redis(which, of) => end_redis(self.redis(which), of),
