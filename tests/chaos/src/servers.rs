@@ -91,9 +91,8 @@ impl Broker {
     /// docs/operating.md, RabbitMQ with all queues down. Whether that was so.
     pub fn restart(&mut self) -> bool {
         self.rabbit.restart();
-        let states = self.rabbit.ctl(&["list_queues", "name", "state"]);
-        let down = states.lines().filter(|line| line.ends_with("down")).count();
-        let is_down = down * 2 > states.lines().count();
+        let shared = self.rabbit.ctl(&["eval", "whereis(rabbit_fifo_dlx_sup)."]);
+        let is_down = shared.trim() == "undefined";
         if is_down {
             self.rabbit.restart();
         }
