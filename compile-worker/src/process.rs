@@ -169,11 +169,17 @@ pub(crate) fn is_stopped(process: Pid) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| matches!(rest.trim_start().chars().next(), Some('T' | 't')))
 }
 
+/// Libraries of numbers, which a Python may import, start a thread for each CPU of the machine. Each takes some 40 MiB of addresses: on
+/// a host of many CPUs more than [`Limits::memory_bytes`] leaves.
+const ONE_THREAD: [(&str, &str); 3] =
+    [("OMP_NUM_THREADS", "1"), ("OPENBLAS_NUM_THREADS", "1"), ("MKL_NUM_THREADS", "1")];
+
 /// The environment of every compiler. All of it is a constant but PATH, where compilers look for their own parts.
 pub(crate) fn environment() -> Vec<(OsString, OsString)> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let fixed = [("LC_ALL", "C"), ("TMPDIR", "."), ("SOURCE_DATE_EPOCH", "0")];
-    let fixed = fixed.into_iter().map(|(name, value)| (name.into(), value.into()));
+    let fixed = fixed.into_iter().chain(ONE_THREAD);
+    let fixed = fixed.map(|(name, value)| (name.into(), value.into()));
     fixed.chain([("PATH".into(), path)]).collect()
 }
 

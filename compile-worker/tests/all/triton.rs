@@ -205,6 +205,15 @@ async fn what_is_wrong_with_a_kernel_is_said() {
     assert!(detail.contains("lod"));
 }
 
+/// NumPy, which Triton imports where it is installed, starts 32 threads on a host of 32 CPUs, and there are no addresses for them.
+#[tokio::test]
+async fn libraries_of_numbers_start_one_thread() {
+    let Some(bench) = bench(Limits::default()) else { return };
+    let names = "OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS";
+    let asked = format!("import os\nassert {{os.environ[name] for name in '{names}'.split()}} == {{'1'}}\n{SOURCE}");
+    bench.build(&bench.unit(&asked, "gfx942-304", [128, 2, 1], 1)).await.unwrap();
+}
+
 #[tokio::test]
 async fn more_shared_memory_than_there_is_fails_before_a_device() {
     let Some(bench) = bench(Limits::default()) else { return };
