@@ -217,7 +217,7 @@ async fn a_compile_that_does_not_end_is_killed() {
 #[tokio::test]
 async fn output_is_bounded() {
     let mut text = String::new();
-    for line in 0..15_000 {
+    for line in 0..2000 {
         text.push_str(&format!("#error number {line} {}\n", "x".repeat(100)));
     }
     let (made, _) = compile_source(Limits::default(), &text).await;

