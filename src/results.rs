@@ -229,6 +229,9 @@ impl ResultsArgs {
             let kinds: Vec<String> = totals.by_result.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
             let among = if kinds.is_empty() { String::new() } else { format!(": {}", kinds.join(", ")) };
             eprintln!("{}{among}", counted(totals.rows, "candidate"));
+            for (name, bias) in &totals.devices {
+                eprintln!("{name}: against the other devices {bias}");
+            }
         }
         Ok(())
     }

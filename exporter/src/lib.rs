@@ -5,6 +5,7 @@
 //! those of [`bluefin_miopen::db`].
 #![forbid(unsafe_code)]
 
+mod bias;
 pub mod coverage;
 pub mod db;
 pub mod doctor;
@@ -24,6 +25,7 @@ mod stream;
 pub mod summary;
 pub mod troubles;
 
+pub use bias::Bias;
 pub use error::ExportError;
 pub use export::{ExportReport, ExportRequest, export};
 pub use formats::{FormatName, Formats, UnknownFormat};

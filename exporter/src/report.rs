@@ -135,7 +135,8 @@ pub async fn report(store: &dyn Store, name: &SessionName, scope: Scope) -> Resu
         warnings.push(format!("{unfinished} of {groups} groups are not finished yet"));
     }
     warnings.extend(told);
-    let Gathering { scope, candidates, gains, problems, details, failures, time } = records;
+    let Gathering { scope, candidates, gains, problems, details, failures, mut time } = records;
+    warnings.extend(time.settle());
     let weighted = scope.counts.values().any(|count| *count > 1);
     Ok(Report {
         session,

@@ -21,6 +21,7 @@ use bluefin_common::session::{Session, SessionName};
 use bluefin_common::store::Store;
 use tokio::sync::mpsc;
 
+use crate::bias::{Bias, Pairs};
 use crate::error::ExportError;
 use crate::fold::{Fold, Group, Warnings};
 use crate::stream::{self, Take};
@@ -76,12 +77,14 @@ pub enum ResultsError {
     Write(io::Error),
 }
 
-/// How many rows there were.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// How many rows there were, and what only all of them tell.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
     pub rows: u64,
     /// By what came of them: `timed`, `pruned`, or the name of a failure kind.
     pub by_result: BTreeMap<&'static str, u64>,
+    /// How far devices are apart on the same kernels, by name; of problems that were asked for.
+    pub devices: BTreeMap<String, Bias>,
 }
 
 /// Streams the candidates of `sessions` that `filter` lets through to `writer`, at most `limit` of them.
@@ -105,7 +108,15 @@ pub async fn results<W: Write>(
         Ok(writer)
     });
     let left = limit.unwrap_or(u64::MAX);
-    let mut pump = Pump { store, session: None, retried: filter.retried, send, left, totals: Totals::default() };
+    let mut pump = Pump {
+        store,
+        session: None,
+        retried: filter.retried,
+        send,
+        left,
+        totals: Totals::default(),
+        pairs: Pairs::default(),
+    };
     for session in sessions {
         pump.session = Some(session.name.clone());
         if pump.left == 0 {
@@ -113,11 +124,12 @@ pub async fn results<W: Write>(
         }
         let mut groups = store.groups(&session.name).await.map_err(ExportError::from)?;
         groups.sort_unstable();
-        let empty = || Rows { filter: Arc::clone(&filter), rows: Vec::new() };
+        let empty = || Rows { filter: Arc::clone(&filter), rows: Vec::new(), pairs: Pairs::default() };
         stream::slices(store, session, &groups, None, empty, &mut pump).await?;
     }
-    let Pump { send, totals, .. } = pump;
+    let Pump { send, mut totals, pairs, .. } = pump;
     drop(send);
+    totals.devices = pairs.biases();
     let writer = writing.await.map_err(ExportError::from)?.map_err(ResultsError::Write)?;
     Ok((totals, writer))
 }
@@ -126,11 +138,13 @@ pub async fn results<W: Write>(
 struct Rows {
     filter: Arc<Filter>,
     rows: Vec<Row>,
+    pairs: Pairs,
 }
 
 impl Fold for Rows {
     fn add(&mut self, group: &Group<'_>, _: &mut Warnings) {
         if self.filter.takes_problem(group.problem) {
+            self.pairs.add(group.outcomes);
             row::of(group, |row| {
                 if self.filter.takes(&row) {
                     self.rows.push(row);
@@ -141,6 +155,7 @@ impl Fold for Rows {
 
     fn merge(&mut self, other: Self, _: &mut Warnings) {
         self.rows.extend(other.rows);
+        self.pairs.merge(other.pairs);
     }
 }
 
@@ -154,10 +169,12 @@ struct Pump<'a> {
     send: mpsc::Sender<Vec<Row>>,
     left: u64,
     totals: Totals,
+    pairs: Pairs,
 }
 
 impl Take<Rows> for Pump<'_> {
-    async fn take(&mut self, Rows { mut rows, .. }: Rows, _: Warnings) -> Result<ControlFlow<()>, ExportError> {
+    async fn take(&mut self, Rows { mut rows, pairs, .. }: Rows, _: Warnings) -> Result<ControlFlow<()>, ExportError> {
+        self.pairs.merge(pairs);
         if let Some(session) = &self.session {
             before::add(self.store, session, &mut rows).await?;
         }

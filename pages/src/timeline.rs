@@ -95,9 +95,9 @@ fn devices(time: &Time) -> Markup {
     html! {
         h3 { "Devices and clocks" }
         div.scroll tabindex="0" role="group" aria-label="devices" { table {
-            thead { tr { th scope="col" { "device" } th.n scope="col" { "jobs" } th scope="col" { "clock" } th scope="col" { "held against" } th scope="col" { "temperature" } th scope="col" { "power" } th.n scope="col" { "throttled samples" } th scope="col" { "driver" } } }
+            thead { tr { th scope="col" { "device" } th.n scope="col" { "jobs" } th scope="col" { "against the others" } th scope="col" { "clock" } th scope="col" { "held against" } th scope="col" { "temperature" } th scope="col" { "power" } th.n scope="col" { "throttled samples" } th scope="col" { "driver" } } }
             tbody { @for (name, device) in &time.devices { tr {
-                th scope="row" { (name) } td.n { (count(device.jobs)) }
+                th scope="row" { (name) } td.n { (count(device.jobs)) } td { (device.bias.map_or("–".to_string(), |bias| bias.to_string())) }
                 td { (range(device.clock_mhz, "MHz")) }
                 td { (range(device.reference_clock_mhz, "MHz")) }
                 td { (range(device.celsius, "°C")) }
@@ -163,25 +163,26 @@ fn drift(time: &Time) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use bluefin_exporter::Bias;
     use bluefin_exporter::report::Device;
 
     use super::*;
 
     #[test]
     fn drift_and_clocks_are_ranges() {
-        let device = |clock_mhz| Device { jobs: 3, clock_mhz, reference_clock_mhz: clock_mhz, ..Device::default() };
-        let told = Time {
-            devices: [("a", Some((1700, 1980))), ("b", Some((1410, 1410))), ("c", None)]
-                .map(|(name, clock)| (name.to_string(), device(clock)))
-                .into(),
-            drift: [(-3, 1), (-1, 4), (0, 8), (2, 5), (7, 1)].into(),
-            clock_mhz: [("perf", (1410, 1980)), ("find", (1700, 1700))].into(),
-            ..Time::default()
-        };
+        let bias = Some(Bias { percent: 2.34, kernels: 53 });
+        let device =
+            |clock_mhz| Device { jobs: 3, clock_mhz, reference_clock_mhz: clock_mhz, bias, ..Device::default() };
+        let mut told = Time::default();
+        told.devices = [("a", Some((1700, 1980))), ("b", Some((1410, 1410))), ("c", None)]
+            .map(|(name, clock)| (name.to_string(), device(clock)))
+            .into();
+        told.drift = [(-3, 1), (-1, 4), (0, 8), (2, 5), (7, 1)].into();
+        told.clock_mhz = [("perf", (1410, 1980)), ("find", (1700, 1700))].into();
         let page = time(&told).into_string();
         for text in [
             "<td>1700 to 1980 MHz</td><td>1700 to 1980 MHz</td>",
-            "<td>1410 MHz</td><td>1410 MHz</td>",
+            "<td>+2.3 % (53 kernels)</td><td>1410 MHz</td><td>1410 MHz</td>",
             "<td>–</td><td>–</td>",
             "19 candidates were timed in both stages: the play-off's times are -3 % to +7 % off, those of half of them -1 % to +2 %, \
              the median +0 %; clock in find 1700 MHz; clock in perf 1410 to 1980 MHz",

@@ -6,6 +6,8 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::session::Stage;
 use serde::Serialize;
 
+use crate::bias::{Bias, Pairs, device_of, timed};
+
 /// Workers, and devices, that are told of by name; the rest is one.
 const LANES: usize = 48;
 /// Most pieces that a time is cut into.
@@ -32,6 +34,8 @@ pub struct Time {
     pub drift: BTreeMap<i64, u64>,
     /// Lowest and highest clock of candidates, by the name of their stage; medians of their samples.
     pub clock_mhz: BTreeMap<&'static str, (u32, u32)>,
+    #[serde(skip)]
+    pairs: Pairs,
 }
 
 /// When somebody was busy.
@@ -118,6 +122,8 @@ pub struct Device {
     pub reference_clock_mhz: Option<(u32, u32)>,
     /// Samples that were dropped since the clock was throttled.
     pub throttled: u64,
+    /// How much longer it takes than others for the same kernels; absent where too few were timed on both.
+    pub bias: Option<Bias>,
 }
 
 /// The range that has `value` in it as well.
@@ -165,6 +171,21 @@ impl Time {
         for percent in drifts(outcomes) {
             *self.drift.entry(percent).or_default() += 1;
         }
+        self.pairs.add(outcomes);
+    }
+
+    /// Says what only all outcomes together tell: of devices that are off, a line each.
+    pub(super) fn settle(&mut self) -> Vec<String> {
+        let mut off = Vec::new();
+        for (name, bias) in self.pairs.biases() {
+            if bias.is_off() {
+                off.push(format!("{name}: against the other devices {bias}"));
+            }
+            if let Some(device) = self.devices.get_mut(&name) {
+                device.bias = Some(bias);
+            }
+        }
+        off
     }
 
     fn add_one(&mut self, outcome: &Outcome) {
@@ -195,14 +216,8 @@ impl Time {
             }
             None => {}
         }
-        if outcome.device.is_empty() {
-            return;
-        }
+        let Some(name) = device_of(outcome) else { return };
         let state = &outcome.device_state;
-        let name = match state.uuid.as_str() {
-            "" => outcome.device.clone(),
-            uuid => format!("{} {uuid}", outcome.device),
-        };
         let device = of(&mut self.devices, &name);
         let mut seen = Device {
             jobs: 1,
@@ -212,6 +227,7 @@ impl Time {
             clock_mhz: None,
             reference_clock_mhz: widened(None, state.reference_clock_mhz),
             throttled: 0,
+            bias: None,
         };
         for timing in outcome.candidates.iter().filter_map(|candidate| candidate.result.as_ref().ok()) {
             seen.throttled += u64::from(timing.throttled);
@@ -248,24 +264,16 @@ impl Time {
         self.compiled_ms += other.compiled_ms;
         self.evaluated_ms += other.evaluated_ms;
         self.known += other.known;
+        self.pairs.merge(other.pairs);
     }
 }
 
 /// How much longer each candidate that was timed in both stages took in the play-off, in percent.
 pub(super) fn drifts(outcomes: &[Outcome]) -> impl Iterator<Item = i64> {
-    let perf: BTreeMap<_, f64> = timed(outcomes, Stage::Perf).collect();
-    timed(outcomes, Stage::Find).filter_map(move |(candidate, ms)| {
+    let perf: BTreeMap<_, f64> = timed(outcomes, Stage::Perf).map(|(candidate, ms, _)| (candidate, ms)).collect();
+    timed(outcomes, Stage::Find).filter_map(move |(candidate, ms, _)| {
         let before = perf.get(&candidate)?;
         Some((100.0 * (ms / before - 1.0)).round().clamp(-100.0, 100.0) as i64)
-    })
-}
-
-/// Candidates of a stage with their times, those that were only probed aside.
-fn timed(outcomes: &[Outcome], stage: Stage) -> impl Iterator<Item = (&bluefin_common::candidate::Candidate, f64)> {
-    let of_stage = outcomes.iter().filter(move |outcome| outcome.job.stage == stage);
-    of_stage.flat_map(|outcome| &outcome.candidates).filter_map(|one| {
-        let timing = one.result.as_ref().ok().filter(|timing| timing.median_ms > 0.0 && !timing.pruned)?;
-        Some((&one.candidate, timing.median_ms))
     })
 }
 

@@ -3,6 +3,7 @@
 
 mod support;
 
+mod bias;
 mod export;
 mod format;
 mod miopen;
