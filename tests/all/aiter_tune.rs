@@ -418,7 +418,7 @@ fn campaign(faults: &str, kills: u32, random: &mut StdRng) -> BTreeMap<String, V
     let (shapes, failed) = (report["shapes"].as_u64().unwrap(), report["failed"].as_array().unwrap());
     let merged = report["merged"].as_array().unwrap();
     assert_eq!(shapes, (failed.len() + merged.len()) as u64, "{report}");
-    let status = fleet.status("c").unwrap();
+    let status = fleet.told("c");
     assert_eq!((&status["done"]["find"], status["complete"].as_bool()), (&Value::from(shapes), Some(true)), "{status}");
     println!("{shapes} shapes, {} failed, {kills} kills: {:.1} s", failed.len(), took.as_secs_f64());
     let mut kinds: BTreeMap<String, u32> = BTreeMap::new();

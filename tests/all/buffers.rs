@@ -422,7 +422,7 @@ fn a_fleet_tunes_a_folder_of_kernels_of_triton() {
     is_triton_config(&out.join("triton.json"));
     // What was enqueued is known: the same folder again is nothing new.
     let again = expect(&mut fleet.bluefin(&enqueue), 0);
-    assert!(fleet.status("s").unwrap()["complete"].as_bool().unwrap(), "{}", text(&again.stdout));
+    assert!(fleet.told("s")["complete"].as_bool().unwrap(), "{}", text(&again.stdout));
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn an_evicted_and_a_tampered_artifact_are_compiled_again() {
     let _eval = fleet.worker(&["eval-worker", "--device", "noop:gfx000-1"]);
     let _compile = fleet.worker(&["compile-worker", "--toolchain", "noop"]);
     fleet.wait_complete("evicted", PATIENCE);
-    let status = fleet.status("evicted").unwrap();
+    let status = fleet.told("evicted");
     let results: Vec<&String> = status["candidates"].as_object().unwrap().keys().collect();
     assert_eq!(results, ["timed"], "nothing failed: {status}");
     assert!(fleet.logged().contains("does not match its digest"), "{}", fleet.logged());
@@ -196,14 +196,14 @@ fn a_child_that_always_crashes_and_a_compile_that_never_ends_cost_their_candidat
     for session in ["broken", "endless"] {
         fleet.wait_complete(session, PATIENCE);
     }
-    let broken = fleet.status("broken").unwrap();
+    let broken = fleet.told("broken");
     let failed = &broken["candidates"];
     for (kind, count) in
         [("compile_error", 1), ("wrong_result", 1), ("output_not_written", 1), ("fault", 3), ("hang", 1)]
     {
         assert_eq!(failed[kind], count, "{kind} in {failed}");
     }
-    let endless = fleet.status("endless").unwrap();
+    let endless = fleet.told("endless");
     let failed = endless["candidates"].as_object().unwrap();
     assert!(
         failed.keys().all(|kind| kind == "compile_timeout" || kind == "compile_crash" || kind == "compile_error"),

@@ -111,7 +111,7 @@ fn two_gpus_serve_a_fleet() {
     wait_until(PATIENCE, "both GPUs to be served", || served(&fleet) == 2);
     enqueue(&fleet, 8);
     fleet.wait_complete("gpus", PATIENCE);
-    let status = fleet.status("gpus").unwrap();
+    let status = fleet.told("gpus");
     assert!(status["candidates"]["failed"].is_null(), "{status:#}\n{}", fleet.logged());
     assert!(uses.iter().all(|uses| machine.hits(uses) > 0), "both had work");
     let out = files(&fleet.export("gpus", "out"));
@@ -130,7 +130,7 @@ fn a_lost_gpu_costs_no_job_and_comes_back() {
     machine.set_faults(std::slice::from_ref(&lost));
     enqueue(&fleet, 8);
     fleet.wait_complete("gpus", PATIENCE);
-    let status = fleet.status("gpus").unwrap();
+    let status = fleet.told("gpus");
     assert!(status["candidates"]["failed"].is_null(), "{status:#}\n{}", fleet.logged());
     assert!(machine.hits(&lost) > 0, "it was in use");
     wait_until(PATIENCE, "the quarantine", || fleet.logged().contains("is quarantined"));
@@ -179,7 +179,7 @@ fn one_gpu_of_eight_costs_its_own_share_alone() {
         }
         fleet.status("gpus").is_some_and(|status| status["complete"] == true)
     });
-    let status = fleet.status("gpus").unwrap();
+    let status = fleet.told("gpus");
     assert!(status["candidates"]["failed"].is_null(), "{status:#}\n{}", fleet.logged());
     assert!(sound.iter().chain([&hangs]).all(|uses| machine.hits(uses) > 0), "all had work");
     assert!(killed > 0 || !rustix::process::geteuid().is_root());

@@ -38,7 +38,7 @@ fn enqueue_waits_for_a_store_that_is_away_and_says_so() {
     wait_until(PATIENCE, "a line that says for what", || said(&fleet, "enqueue.log").contains("waiting"));
     redis.restart();
     assert_eq!(waiting.wait(PATIENCE), Some(0), "{}", said(&fleet, "enqueue.log"));
-    assert_eq!(fleet.status("late").unwrap()["complete"], false);
+    assert_eq!(fleet.told("late")["complete"], false);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn enqueue(fleet: &Fleet, session: &str) {
 }
 
 fn why(fleet: &Fleet, session: &str) -> Vec<String> {
-    let reasons = fleet.status(session).unwrap()["why"].clone();
+    let reasons = fleet.told(session)["why"].clone();
     serde_json::from_value(reasons).unwrap()
 }
 

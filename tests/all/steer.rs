@@ -42,7 +42,7 @@ fn waiting(fleet: &Fleet) -> u64 {
 }
 
 fn done(fleet: &Fleet, session: &str) -> u64 {
-    let status = fleet.status(session).unwrap();
+    let status = fleet.told(session);
     ["perf", "find"].iter().map(|stage| status["done"][stage].as_u64().unwrap_or(0)).sum()
 }
 
@@ -93,14 +93,14 @@ fn a_paused_session_waits_and_blocks_nobody() {
     assert_eq!(done(&fleet, "slow"), 0);
     assert!(say(&fleet, &["session", "list"]).contains("  paused  "));
     assert!(keys(&redis, "slow").iter().any(|key| key.starts_with("bluefin:shelf:parked:slow:")));
-    assert!(fleet.status("slow").unwrap()["planned"]["perf"] == jobs);
+    assert!(fleet.told("slow")["planned"]["perf"] == jobs);
 
     killed_amid(&fleet, &["session", "resume", "slow"]);
     eval.signal(Signal::KILL);
     let _eval = fleet.worker(&["eval-worker", "--device", "noop:gfx000-1"]);
     fleet.wait_complete("slow", PATIENCE);
     assert!(!keys(&redis, "slow").iter().any(|key| key.contains("parked")));
-    let progress = fleet.status("slow").unwrap();
+    let progress = fleet.told("slow");
     assert_eq!(progress["done"], progress["planned"], "{progress}");
 }
 
@@ -121,7 +121,7 @@ fn who_comes_late_or_matters_more_is_not_behind_a_large_session() {
     assert!(say(&fleet, &["session", "show", "may-wait"]).contains("  priority low\n"));
     for session in ["large", "may-wait"] {
         fleet.wait_complete(session, PATIENCE);
-        let progress = fleet.status(session).unwrap();
+        let progress = fleet.told(session);
         assert_eq!(progress["done"], progress["planned"], "{progress}");
     }
     assert!(low > 0 && waiting(&fleet) == 0);
@@ -144,7 +144,7 @@ fn a_cancelled_session_is_dropped_and_can_be_taken_up_again() {
 
     killed_amid(&fleet, &["session", "resume", "not"]);
     fleet.wait_complete("not", PATIENCE);
-    let progress = fleet.status("not").unwrap();
+    let progress = fleet.told("not");
     assert_eq!(progress["done"], progress["planned"], "{progress}");
 }
 
@@ -162,7 +162,7 @@ fn a_deleted_session_leaves_nothing_and_its_jobs_are_acknowledged() {
     assert!(text(&refused.stderr).contains("--dry-run"));
     let dry = json(&expect(&mut fleet.bluefin(&["session", "delete", "gone", "--dry-run", "--json"]), 0));
     assert!(dry["belongings"]["size"]["outcomes"].as_u64().unwrap() > 0, "{dry}");
-    assert_eq!(fleet.status("gone").unwrap()["session"], Value::Null, "still there, by its fields");
+    assert_eq!(fleet.told("gone")["session"], Value::Null, "still there, by its fields");
 
     killed_amid(&fleet, &["session", "delete", "gone", "--yes"]);
     let _compile = fleet.worker(&["compile-worker", "--toolchain", "noop"]);
@@ -255,7 +255,7 @@ async fn what_was_given_up_is_tried_again_and_remembered() {
 
     let (_compile, _eval) = workers(&fleet);
     fleet.wait_complete("dead", PATIENCE);
-    let progress = fleet.status("dead").unwrap();
+    let progress = fleet.told("dead");
     assert_eq!(progress["done"], progress["planned"], "{progress}");
     assert_eq!(progress["candidates"].as_object().unwrap().keys().collect::<Vec<_>>(), ["timed"], "{progress}");
     for job in &given_up {
@@ -318,20 +318,20 @@ fn perf_alone_is_perf_alone() {
     enqueue(&fleet, "both", 1);
     let (_compile, _eval) = workers(&fleet);
     fleet.wait_complete("both", PATIENCE);
-    assert!(fleet.status("both").unwrap()["done"]["find"].as_u64().unwrap() > 0);
+    assert!(fleet.told("both")["done"]["find"].as_u64().unwrap() > 0);
     write(fleet.folder.path(), "more.txt", &many_problems(4));
     let more = |stage: &str| {
         let arguments = ["enqueue", "more.txt", "--session", "both", "--stage", stage, "--json", "--kernel"];
         json(&expect(fleet.bluefin(&arguments).arg(noop_spec()), 0))
     };
-    let before = fleet.status("both").unwrap()["planned"]["find"].as_u64().unwrap();
+    let before = fleet.told("both")["planned"]["find"].as_u64().unwrap();
     assert!(more("perf")["enqueued"].as_u64().unwrap() > 0);
     fleet.wait_complete("both", PATIENCE);
-    let after = fleet.status("both").unwrap();
+    let after = fleet.told("both");
     assert_eq!((after["planned"]["find"].as_u64().unwrap(), &after["done"]), (before, &after["planned"]));
     more("perf,find");
     fleet.wait_complete("both", PATIENCE);
-    let after = fleet.status("both").unwrap();
+    let after = fleet.told("both");
     assert_eq!(after["done"]["find"].as_u64().unwrap(), 4 * before, "{after}");
 }
 

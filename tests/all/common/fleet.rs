@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bluefin_test_support::{Redis, RedisOptions, Vhost, wait_until};
 use serde_json::Value;
@@ -87,11 +87,31 @@ impl Fleet {
         output.status.success().then(|| json(&output)["sessions"][0].clone())
     }
 
-    /// Waits until the session is complete.
-    pub fn wait_complete(&self, session: &str, patience: Duration) {
-        wait_until(patience, &format!("session {session} to complete"), || {
-            self.status(session).is_some_and(|status| status["complete"] == true)
+    /// The same, once the fleet is reachable: on a busy machine a server may not answer in time.
+    pub fn told(&self, session: &str) -> Value {
+        let mut told = None;
+        wait_until(Duration::from_secs(60), "a status", || {
+            told = self.status(session);
+            told.is_some()
         });
+        told.unwrap_or_default()
+    }
+
+    /// Waits until the session is complete.
+    ///
+    /// # Panics
+    /// When none of its jobs was done for `patience`.
+    #[track_caller]
+    pub fn wait_complete(&self, session: &str, patience: Duration) {
+        let (mut done, mut since) = (Value::Null, Instant::now());
+        loop {
+            match self.status(session) {
+                Some(status) if status["complete"] == true => return,
+                Some(status) if status["done"] != done => (done, since) = (status["done"].clone(), Instant::now()),
+                _ => assert!(since.elapsed() < patience, "nothing of session {session} was done for {patience:?}"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Exports the session and returns the folder.
