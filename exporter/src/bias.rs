@@ -133,7 +133,7 @@ impl Pairs {
     }
 }
 
-/// How much longer each of `count` devices takes than their mean, as the kernels that they share say with the least squares.
+/// How much longer each of `count` devices takes than the mean of those that it is connected with, as the kernels that they share say with the least squares.
 fn settled(shared: &[Pair], stage: f64, count: usize) -> Vec<f64> {
     let mut off = vec![0.0; count];
     for _ in 0..SWEEPS {
@@ -147,10 +147,22 @@ fn settled(shared: &[Pair], stage: f64, count: usize) -> Vec<f64> {
             let own = mean(told);
             off.iter_mut().skip(device).take(1).for_each(|off| *off = own);
         }
-        let middle = off.iter().sum::<f64>() / count.max(1) as f64;
-        off.iter_mut().for_each(|off| *off -= middle);
     }
-    off
+    // Of those that share kernels with each other, by whatever ways.
+    let sets = sets(shared, count);
+    let middle = |set: usize| mean(sets.iter().zip(&off).filter(|(of, _)| **of == set).map(|(_, off)| (*off, 1)));
+    sets.iter().zip(&off).map(|(set, off)| off - middle(*set)).collect()
+}
+
+/// A number for each of `count` devices, the same for those that pairs connect.
+fn sets(shared: &[Pair], count: usize) -> Vec<usize> {
+    let mut sets: Vec<usize> = (0..count).collect();
+    for pair in shared {
+        let of = |device: usize| sets.get(device).copied().unwrap_or_default();
+        let (one, other) = (of(pair.perf), of(pair.find));
+        sets.iter_mut().filter(|set| **set == other).for_each(|set| *set = one);
+    }
+    sets
 }
 
 /// Of values with weights; 0 of none.
@@ -192,15 +204,15 @@ mod tests {
 
     #[test]
     fn a_device_is_off_by_what_shared_kernels_say() {
-        let of = [("a", "a"), ("a", "b"), ("b", "a"), ("c", "b"), ("d", "d")];
-        let all = pairs(&of, &[("b", 1.06), ("d", 3.0)], 40);
-        // d shares none, and nobody is held against it.
-        let expected = [("a", -20, 82), ("b", 39, 123), ("c", -20, 41)];
+        let of = [("a", "a"), ("a", "b"), ("b", "a"), ("c", "b"), ("d", "d"), ("e", "f")];
+        let all = pairs(&of, &[("b", 1.06), ("d", 3.0), ("e", 1.1)], 40);
+        // d shares none, and nobody is held against it; e and f are held against each other alone.
+        let expected = [("a", -20, 82), ("b", 39, 123), ("c", -20, 41), ("e", 51, 41), ("f", -48, 41)];
         let near = |(name, percent, kernels): &(String, i64, u64)| {
             expected.iter().any(|(n, p, k)| n == name && (p - percent).abs() <= 2 && k == kernels)
         };
         let told = told(&all);
-        assert!(told.len() == 3 && told.iter().all(near), "{told:?}");
+        assert!(told.len() == 5 && told.iter().all(near), "{told:?}");
     }
 
     #[test]
