@@ -18,6 +18,10 @@ const FINALISTS: usize = 8;
 /// were not taken side by side differ by so much, through clocks, temperature and whatever else ran.
 const CLOSE: f64 = 1.1;
 
+/// How many times as long as on the others a candidate may take on a device that is off: what is the best there is played off, on one
+/// device with the rest.
+const OFF: f64 = 1.3;
+
 /// A device that was slower yet tells nothing of how fast a candidate is.
 const SLOWEST: f64 = 2.0;
 
@@ -86,7 +90,8 @@ fn is_of_no_tuned(job: &Job, tuned: &BTreeMap<&str, Timed<'_>>) -> bool {
 }
 
 /// Who is played off: the best of each solver, whose time is wanted however slow it is, then the next fastest of any solver
-/// that were measured to the end and are [`CLOSE`] to the fastest, up to [`FINALISTS`] in all. How fast one may be is what its
+/// that were measured to the end and are [`CLOSE`] to the fastest, up to [`FINALISTS`] in all; before those the fastest of each device, since one that is off
+/// says nothing against its own share of the candidates. How fast one may be is what its
 /// fastest sample says, and what it says for a device that is not slower than usual: the other work of a machine makes samples
 /// slower, never faster. Beside them the default params of solvers that may win, which a gain is said over. Ordered by name: the job
 /// does not depend on which of them was the fastest.
@@ -98,6 +103,11 @@ fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
     let mut solvers = HashSet::new();
     let best = timed.iter().filter(|timed| solvers.insert(timed.solver()));
     let mut finalists: BTreeSet<_> = best.map(|timed| &timed.outcome.candidate).collect();
+    let off_ms = OFF / CLOSE * close_ms;
+    let may_be_off = timed.iter().filter(|timed| !timed.timing.pruned && timed.fastest_ms() <= off_ms);
+    let mut devices = HashSet::new();
+    let of_devices = may_be_off.filter(|timed| devices.insert(timed.device));
+    finalists.extend(of_devices.map(|timed| &timed.outcome.candidate));
     for timed in timed.iter().filter(|timed| is_close(timed)) {
         if finalists.len() >= FINALISTS {
             break;
@@ -129,6 +139,8 @@ pub struct Timed<'a> {
     pub timing: &'a Timing,
     /// How many times as slow as usual the device was, at most [`SLOWEST`].
     slowdown: f64,
+    /// The UUID of the device that it was timed on; empty where that does not say.
+    device: &'a str,
 }
 
 impl<'a> Timed<'a> {
@@ -187,10 +199,10 @@ fn in_order(outcomes: &[Outcome], stage: Stage) -> Vec<Timed<'_>> {
     let mut timed: Vec<_> = outcomes
         .iter()
         .filter(|outcome| outcome.job.stage == stage)
-        .flat_map(|outcome| outcome.candidates.iter().map(|one| (one, slowdown(outcome))))
-        .filter_map(|(outcome, slowdown)| {
+        .flat_map(|outcome| outcome.candidates.iter().map(move |one| (outcome, one)))
+        .filter_map(|(of, outcome)| {
             let timing = outcome.result.as_ref().ok().filter(|timing| timing.median_ms > 0.0)?;
-            Some(Timed { outcome, timing, slowdown })
+            Some(Timed { outcome, timing, slowdown: slowdown(of), device: &of.device_state.uuid })
         })
         .collect();
     timed.sort_by(|a, b| {

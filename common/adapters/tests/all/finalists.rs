@@ -129,3 +129,16 @@ fn one_undisturbed_sample_makes_a_finalist() {
     let outcomes = [outcome(Stage::Perf, vec![timed(candidate("A", 1), 1.02, 0.0, 0), disturbed])];
     assert_eq!(finalists(&outcomes), [candidate("A", 1), candidate("A", 2)]);
 }
+
+#[test]
+fn a_device_that_is_off_says_nothing_against_its_own_share() {
+    let on_two = |third: f64| {
+        let mut outcomes = tuned(&[("A", 1, 1.0), ("A", 2, 1.2), ("A", 3, third), ("A", 4, 1.29)]);
+        assert_eq!(finalists(&outcomes), [candidate("A", 1)]);
+        outcomes[1].device_state.uuid = "GPU-b".into();
+        finalists(&outcomes)
+    };
+    assert_eq!(on_two(1.25), [candidate("A", 1), candidate("A", 3)]);
+    // No device is off by so much.
+    assert_eq!(on_two(1.35), [candidate("A", 1), candidate("A", 4)]);
+}
