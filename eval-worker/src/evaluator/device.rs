@@ -14,6 +14,7 @@ use bluefin_common::session::{SessionName, Stage};
 use bluefin_common::target::Target;
 use lru::LruCache;
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use super::assignment::Assignment;
 use super::budget;
@@ -94,6 +95,11 @@ impl Evaluator for DeviceChild {
     }
 }
 
+/// A best time that was read longer ago is read again.
+const FRESH: Duration = Duration::from_millis(10);
+/// How long a device waits for that.
+const AT_ONCE: Duration = Duration::from_millis(50);
+
 struct Device {
     target: Target,
     identity: String,
@@ -159,8 +165,12 @@ impl Device {
         let group = job.group();
         let read = || assignment.store.best_ms(&job.session, group);
         let stored_ms = assignment.patience.with("read best", read).await?;
+        let asked = Instant::now();
         let work = async {
             let mut worker = self.worker.lock().await;
+            // Meanwhile other devices may have told of better ones, against which less is timed.
+            let again = if asked.elapsed() < FRESH { None } else { timeout(AT_ONCE, read()).await.ok() };
+            let stored_ms = again.and_then(Result::ok).flatten().or(stored_ms);
             let work = Work {
                 stage: job.stage,
                 task: &kernels.task,

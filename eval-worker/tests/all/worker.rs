@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bluefin_common::artifact::Built;
 use bluefin_common::broker::{Broker, DEAD_QUEUE};
 use bluefin_common::campaign::MAX_RECOMPILES;
 use bluefin_common::decision::follow_ups;
+use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::{CompileJob, CompileWork, EvalJob, Job};
 use bluefin_common::method::Method;
+use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::session::Stage;
 use bluefin_common::store::{Artifacts as _, Blobs as _, Sessions as _, Work as _};
 use bluefin_common::target::Target;
@@ -19,6 +22,7 @@ use bluefin_common::waiting::Waiting;
 use bluefin_common::wire;
 use bluefin_eval_worker::timing::{Cache, PROTOCOL_VERSION};
 use bluefin_eval_worker::{Config, Noop};
+use bluefin_test_support::eventually;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::setting::Setting;
@@ -38,6 +42,7 @@ pub const TESTS: &[Test] = &[
     ("times_that_are_taken_otherwise_are_not_mixed", times_that_are_taken_otherwise_are_not_mixed),
     ("while_the_store_is_away_nothing_is_taken", while_the_store_is_away_nothing_is_taken),
     ("a_store_that_blinks_costs_no_measurement", a_store_that_blinks_costs_no_measurement),
+    ("a_job_that_waited_knows_what_others_found_meanwhile", a_job_that_waited_knows_what_others_found_meanwhile),
     ("the_device_that_does_nothing", the_device_that_does_nothing),
 ];
 
@@ -117,6 +122,37 @@ fn play_off(task: impl FnOnce(Task, EvalJob) -> EvalJob) {
         setting.settled("done", 2.0).await;
         assert_eq!(setting.broker.depth(&job.compile_queue()).await.unwrap(), 0);
         assert!(setting.store.progress(&setting.session.name).await.unwrap().is_complete());
+        setting.stop(worker).await;
+    });
+}
+
+fn a_job_that_waited_knows_what_others_found_meanwhile() {
+    block_on(async {
+        let mut setting = Setting::new(&[Stage::Perf]).await;
+        let (job, others) = (setting.job(1, Stage::Perf, 1), setting.job(1, Stage::Perf, 2));
+        assert_eq!(job.group(), others.group());
+        let eval_job = setting.compiled(job.clone(), &[Ok(kernel(&format!("usleep(500); {RIGHT}")))]).await;
+        setting.publish(&eval_job).await;
+        let turn = Arc::new(tokio::sync::Mutex::new(()));
+        let held = turn.lock().await;
+        let worker = setting.work(|config| config.turn = Arc::clone(&turn));
+        eventually(Duration::from_secs(60), "the job to wait for its turn", async || {
+            setting.calls.lock().unwrap().contains_key("best_ms")
+        })
+        .await;
+        let found = others.candidates.iter().map(|candidate| CandidateOutcome {
+            candidate: candidate.clone(),
+            built: None,
+            result: Ok(Timing::single(1e-4)),
+            resources: None,
+        });
+        let found = Outcome::undone(&others, Description::default(), found.collect(), 1);
+        setting.store.put_outcome(&found).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        drop(held);
+        let outcome = setting.outcome(&job).await;
+        let timing = outcome.candidates[0].result.as_ref().unwrap();
+        assert!(timing.pruned, "{timing:?}");
         setting.stop(worker).await;
     });
 }
