@@ -25,6 +25,7 @@ pub mod failure;
 pub mod file_system;
 pub mod files;
 pub mod history;
+pub mod idle;
 pub mod isolation;
 pub mod job;
 pub mod kfd;

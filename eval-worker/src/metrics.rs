@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bluefin_common::course::Course;
+use bluefin_common::idle::{Courses, Idle};
 use bluefin_common::metrics::PipelineMetrics;
 use bluefin_common::session::Stage;
 use prometheus::{
@@ -31,6 +33,7 @@ pub struct Metrics {
     quarantined: IntGaugeVec,
     /// When the first job came onto a device, and when the last one left it.
     span: Arc<Mutex<Option<(Instant, Instant)>>>,
+    courses: Arc<Mutex<Courses>>,
 }
 
 impl Metrics {
@@ -87,6 +90,7 @@ impl Metrics {
                 &["device"],
             )?,
             span: Arc::default(),
+            courses: Arc::default(),
         };
         registry.register(Box::new(metrics.busy.clone()))?;
         registry.register(Box::new(metrics.eval_seconds.clone()))?;
@@ -117,6 +121,11 @@ impl Metrics {
         self.eval_seconds.with_label_values(&[stage.name()]).observe(time.as_secs_f64());
     }
 
+    /// `device` had a job of this course.
+    pub(crate) fn course(&self, device: &str, course: &Course) {
+        self.courses.lock().unwrap_or_else(PoisonError::into_inner).add(Some(device), course);
+    }
+
     /// What devices did so far; `None` before the first job.
     #[must_use]
     pub fn utilisation(&self) -> Option<Utilisation> {
@@ -124,7 +133,7 @@ impl Metrics {
         Some(Utilisation {
             span: last - first,
             candidates: Duration::from_secs_f64(self.device_seconds.get()),
-            jobs: Duration::from_secs_f64(self.busy.get()),
+            idle: self.courses.lock().unwrap_or_else(PoisonError::into_inner).all(),
         })
     }
 
@@ -170,8 +179,8 @@ pub struct Utilisation {
     pub span: Duration,
     /// A candidate ran, was checked or was timed.
     pub candidates: Duration,
-    /// A job had the device.
-    pub jobs: Duration,
+    /// What they waited for without a job.
+    pub idle: Idle,
 }
 
 /// Where an artifact was found.

@@ -95,9 +95,9 @@ fn devices(time: &Time) -> Markup {
     html! {
         h3 { "Devices and clocks" }
         div.scroll tabindex="0" role="group" aria-label="devices" { table {
-            thead { tr { th scope="col" { "device" } th.n scope="col" { "jobs" } th scope="col" { "against the others" } th scope="col" { "clock" } th scope="col" { "held against" } th scope="col" { "temperature" } th scope="col" { "power" } th.n scope="col" { "throttled samples" } th scope="col" { "driver" } } }
+            thead { tr { th scope="col" { "device" } th.n scope="col" { "jobs" } th scope="col" { "without a job" } th scope="col" { "against the others" } th scope="col" { "clock" } th scope="col" { "held against" } th scope="col" { "temperature" } th scope="col" { "power" } th.n scope="col" { "throttled samples" } th scope="col" { "driver" } } }
             tbody { @for (name, device) in &time.devices { tr {
-                th scope="row" { (name) } td.n { (count(device.jobs)) } td { (device.bias.map_or("–".to_string(), |bias| bias.to_string())) }
+                th scope="row" { (name) } td.n { (count(device.jobs)) } td { (device.idle.map_or("–".to_string(), |idle| idle.to_string())) } td { (device.bias.map_or("–".to_string(), |bias| bias.to_string())) }
                 td { (range(device.clock_mhz, "MHz")) }
                 td { (range(device.reference_clock_mhz, "MHz")) }
                 td { (range(device.celsius, "°C")) }
@@ -163,6 +163,7 @@ fn drift(time: &Time) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use bluefin_common::idle::Idle;
     use bluefin_exporter::Bias;
     use bluefin_exporter::report::Device;
 
@@ -171,8 +172,9 @@ mod tests {
     #[test]
     fn drift_and_clocks_are_ranges() {
         let bias = Some(Bias { percent: 2.34, kernels: 53 });
+        let idle = Some(Idle { busy_ms: 900, compilers_ms: 80, tail_ms: 20, ..Idle::default() });
         let device =
-            |clock_mhz| Device { jobs: 3, clock_mhz, reference_clock_mhz: clock_mhz, bias, ..Device::default() };
+            |clock_mhz| Device { jobs: 3, clock_mhz, reference_clock_mhz: clock_mhz, bias, idle, ..Device::default() };
         let mut told = Time::default();
         told.devices = [("a", Some((1700, 1980))), ("b", Some((1410, 1410))), ("c", None)]
             .map(|(name, clock)| (name.to_string(), device(clock)))
@@ -184,6 +186,7 @@ mod tests {
             "<td>1700 to 1980 MHz</td><td>1700 to 1980 MHz</td>",
             "<td>+2.3 % (53 kernels)</td><td>1410 MHz</td><td>1410 MHz</td>",
             "<td>–</td><td>–</td>",
+            "<td>10 %: 8 % for compilers, 2 % for the last jobs of other devices</td><td>+2.3 %",
             "19 candidates were timed in both stages: the play-off's times are -3 % to +7 % off, those of half of them -1 % to +2 %, \
              the median +0 %; clock in find 1700 MHz; clock in perf 1410 to 1980 MHz",
         ] {

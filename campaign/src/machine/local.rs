@@ -246,27 +246,22 @@ pub struct Utilisation {
     metrics: eval_worker::Metrics,
 }
 
-/// Percent of the time from which on it is said that devices had no job.
+/// Percent of the time from which on it is said that devices had no job, and why.
 const WORTH_A_WORD: f64 = 10.0;
 
 /// Empty before the first job.
 impl fmt::Display for Utilisation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(eval_worker::Utilisation { span, candidates, jobs }) = self.metrics.utilisation() else {
+        let Some(eval_worker::Utilisation { span, candidates, idle }) = self.metrics.utilisation() else {
             return Ok(());
         };
         let whole = (span.as_secs_f64() * self.devices as f64).max(1e-9);
-        let share = |part: Duration| 100.0 * part.as_secs_f64() / whole;
+        let busy = 100.0 * candidates.as_secs_f64() / whole;
         let (span, plural) = (span.as_secs_f64(), if self.devices == 1 { "" } else { "s" });
-        let busy = share(candidates);
         write!(
             f,
             "; {span:.1} s from the first job on the device{plural} to the last, {busy:.0} % of it busy with candidates"
         )?;
-        let idle = 100.0 - share(jobs);
-        if idle >= WORTH_A_WORD {
-            write!(f, ", {idle:.0} % without a job: compilers were the bottleneck")?;
-        }
-        Ok(())
+        if idle.percent() >= WORTH_A_WORD { write!(f, "; without a job {idle}") } else { Ok(()) }
     }
 }

@@ -169,6 +169,8 @@ impl Worker {
         // It may have waited for its device before.
         let begun_ms = finished_ms.saturating_sub(busy_ms);
         let worked = Worked { worker: self.post.config.worker.clone(), begun_ms, ended_ms: finished_ms };
+        let course = eval_job.course(Some(worked));
+        self.post.metrics.course(self.post.config.evaluator.name(), &course);
         Outcome {
             job: eval_job.job.clone(),
             task: eval_job.task.digest(),
@@ -179,7 +181,7 @@ impl Worker {
             protocol,
             busy_ms,
             finished_ms,
-            course: eval_job.course(Some(worked)),
+            course,
             nondeterministic,
         }
     }

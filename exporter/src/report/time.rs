@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bluefin_common::idle::{Courses, Idle};
 use bluefin_common::outcome::Outcome;
 use bluefin_common::session::Stage;
 use serde::Serialize;
@@ -36,6 +37,8 @@ pub struct Time {
     pub clock_mhz: BTreeMap<&'static str, (u32, u32)>,
     #[serde(skip)]
     pairs: Pairs,
+    #[serde(skip)]
+    courses: Courses,
 }
 
 /// When somebody was busy.
@@ -124,6 +127,8 @@ pub struct Device {
     pub throttled: u64,
     /// How much longer it takes than others for the same kernels; absent where too few were timed on both.
     pub bias: Option<Bias>,
+    /// What it waited for; absent where courses are not known.
+    pub idle: Option<Idle>,
 }
 
 /// The range that has `value` in it as well.
@@ -172,10 +177,16 @@ impl Time {
             *self.drift.entry(percent).or_default() += 1;
         }
         self.pairs.add(outcomes);
+        outcomes.iter().for_each(|outcome| self.courses.add(device_of(outcome).as_deref(), &outcome.course));
     }
 
-    /// Says what only all outcomes together tell: of devices that are off, a line each.
+    /// Adds what only all outcomes together tell; of devices that are off, a line each.
     pub(super) fn settle(&mut self) -> Vec<String> {
+        for (name, idle) in self.courses.devices() {
+            if let Some(device) = self.devices.get_mut(&name) {
+                device.idle = Some(idle);
+            }
+        }
         let mut off = Vec::new();
         for (name, bias) in self.pairs.biases() {
             if bias.is_off() {
@@ -228,6 +239,7 @@ impl Time {
             reference_clock_mhz: widened(None, state.reference_clock_mhz),
             throttled: 0,
             bias: None,
+            idle: None,
         };
         for timing in outcome.candidates.iter().filter_map(|candidate| candidate.result.as_ref().ok()) {
             seen.throttled += u64::from(timing.throttled);
@@ -265,6 +277,7 @@ impl Time {
         self.evaluated_ms += other.evaluated_ms;
         self.known += other.known;
         self.pairs.merge(other.pairs);
+        self.courses.merge(other.courses);
     }
 }
 
