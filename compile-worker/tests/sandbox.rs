@@ -23,6 +23,7 @@ use bluefin_compile_worker::toolchain::triton::Triton;
 use bluefin_compile_worker::toolchain::{Programs, probe};
 use bluefin_compile_worker::{Compiler as _, Config, Limits, Metrics, Unit, Workshop, run, sandbox};
 use bluefin_kernel_spec::{Bundle, KernelSpec};
+use bluefin_test_support::patience;
 use libtest_mimic::{Arguments, Trial};
 use tokio_util::sync::CancellationToken;
 
@@ -182,7 +183,11 @@ fn a_launcher_that_cannot_start_is_not_the_candidates_fault() {
     let mut pid = String::new();
     std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut pid).unwrap();
     child.wait().unwrap();
-    assert!(!pid.trim().is_empty() && started.elapsed() < Duration::from_secs(30), "{pid:?} {:?}", started.elapsed());
+    assert!(
+        !pid.trim().is_empty() && started.elapsed() < patience(Duration::from_secs(30)),
+        "{pid:?} {:?}",
+        started.elapsed()
+    );
 }
 
 /// At the limit the kernel sends the signal that says so, and not the one that everybody may have sent.
@@ -432,7 +437,7 @@ fn what_a_killed_worker_left_is_swept_and_nothing_else() {
     let started = Instant::now();
     let works = || folders().iter().any(|own| std::fs::read_dir(own).unwrap().count() > 1);
     while !works() {
-        assert!(started.elapsed() < Duration::from_secs(60) && other.try_wait().unwrap().is_none());
+        assert!(started.elapsed() < patience(Duration::from_secs(60)) && other.try_wait().unwrap().is_none());
         std::thread::sleep(Duration::from_millis(5));
     }
     let work = || assert!(myself("a-worker", temporary.path()).output().unwrap().status.success());

@@ -23,6 +23,7 @@ use bluefin_common::store::{Artifacts as _, Planned, Records as _, Sessions as _
 use bluefin_common::target::Target;
 use bluefin_common::wire;
 use bluefin_compile_worker::Error;
+use bluefin_test_support::patience;
 
 use self::fleet::{PATIENCE, compile_job, evals, fleet, fleet_on, kinds, metric, next, noop, settled, two_classes};
 
@@ -121,7 +122,7 @@ async fn poison_goes_to_the_dead_letters() {
     newer[3] += 1;
     fleet.broker.publish(&queue, "newer", newer.into()).await.unwrap();
     fleet.broker.publish(&queue, "poison", vec![1, 2, 3].into()).await.unwrap();
-    let letter = tokio::time::timeout(PATIENCE, dead.next()).await.unwrap().unwrap();
+    let letter = tokio::time::timeout(patience(PATIENCE), dead.next()).await.unwrap().unwrap();
     assert_eq!(letter.body.as_ref(), [1, 2, 3]);
     letter.ack().await.unwrap();
     // A job of another toolchain makes no sense, ever.
@@ -190,7 +191,7 @@ async fn an_outage_uses_up_no_attempts() {
     fleet.enqueue(&job).await;
     let started = Instant::now();
     while worker.metrics.compiled().0 < 2 {
-        assert!(started.elapsed() < PATIENCE);
+        assert!(started.elapsed() < patience(PATIENCE));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     // For several attempts to publish.
@@ -200,7 +201,7 @@ async fn an_outage_uses_up_no_attempts() {
     consumer.next().await.unwrap().ack().await.unwrap();
     assert_eq!(next::<EvalJob>(&mut consumer).await.job, job);
     while worker.settled("done") < 1.0 {
-        assert!(started.elapsed() < PATIENCE);
+        assert!(started.elapsed() < patience(PATIENCE));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(worker.settled("handed_back"), 0.0);
@@ -227,7 +228,8 @@ async fn compilers_that_the_kernel_kills_are_nobodys_failure() {
             config.limits.root = root.path().to_path_buf();
         });
         let (registry, task) = (worker.registry.clone(), worker.task);
-        let error = tokio::time::timeout(PATIENCE, task).await.unwrap().unwrap().expect_err("it gets nothing done");
+        let error =
+            tokio::time::timeout(patience(PATIENCE), task).await.unwrap().unwrap().expect_err("it gets nothing done");
         assert!(matches!(error, Error::Unfit { .. }) && error.to_string().contains("allow more memory"), "{error}");
         assert!(settled(&registry, "handed_back") >= 1.0);
         assert!(!fleet.store.has_outcome(&fleet.session.name, job.group(), job.id()).await.unwrap());
@@ -250,7 +252,7 @@ async fn a_job_with_an_outcome_is_skipped() {
     let started = Instant::now();
     // Whoever stored it died before the group was settled.
     while !fleet.store.progress(&fleet.session.name).await.unwrap().is_complete() {
-        assert!(started.elapsed() < PATIENCE);
+        assert!(started.elapsed() < patience(PATIENCE));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(worker.stop().await.compiled().0, 0);
@@ -267,7 +269,7 @@ async fn a_session_of_another_compiler_is_refused_at_no_cost() {
     until("it to be handed back", async || worker.settled("handed_back") == 1.0).await;
     assert_eq!(worker.stop().await.compiled().0, 0);
     let mut consumer = fleet.consume(&compile_queue("cc", &Target::Host)).await;
-    let delivery = tokio::time::timeout(PATIENCE, consumer.next()).await.unwrap().unwrap();
+    let delivery = tokio::time::timeout(patience(PATIENCE), consumer.next()).await.unwrap().unwrap();
     assert_eq!(delivery.redeliveries, 0);
     assert!(!fleet.store.has_outcome(&fleet.session.name, job.group(), job.id()).await.unwrap());
 }
@@ -289,13 +291,13 @@ async fn a_drain_hands_back_what_does_not_end_in_time() {
     let worker = fleet.worker(|config| config.grace = Duration::from_millis(100));
     let started = Instant::now();
     while fleet.broker.depth(&compile_queue("cc", &Target::Host)).await.unwrap() > 0 {
-        assert!(started.elapsed() < PATIENCE);
+        assert!(started.elapsed() < patience(PATIENCE));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
     worker.stop().await;
     let mut consumer = fleet.consume(&compile_queue("cc", &Target::Host)).await;
-    let delivery = tokio::time::timeout(PATIENCE, consumer.next()).await.unwrap().unwrap();
+    let delivery = tokio::time::timeout(patience(PATIENCE), consumer.next()).await.unwrap().unwrap();
     assert_eq!(delivery.redeliveries, 0);
     assert_eq!(wire::decode::<CompileJob>(&delivery.body).unwrap().job, job);
 }
@@ -304,7 +306,7 @@ async fn a_drain_hands_back_what_does_not_end_in_time() {
 async fn until(what: &str, done: impl AsyncFn() -> bool) {
     let started = Instant::now();
     while !done().await {
-        assert!(started.elapsed() < PATIENCE, "{what}");
+        assert!(started.elapsed() < patience(PATIENCE), "{what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -368,18 +370,18 @@ async fn a_worker_leaves_when_it_is_time() {
     }
     let after = fleet.worker(|config| config.leave.after_jobs = Some(3));
     assert_eq!(
-        tokio::time::timeout(PATIENCE, after.task).await.unwrap().unwrap().map_err(|error| error.to_string()),
+        tokio::time::timeout(patience(PATIENCE), after.task).await.unwrap().unwrap().map_err(|error| error.to_string()),
         Ok(())
     );
     assert_eq!(settled(&after.registry, "done"), 3.0);
     assert_eq!(fleet.broker.depth(&compile_queue("noop", &Target::Host)).await.unwrap(), 4);
     let idle = fleet.worker(|config| config.leave.when_idle = Some(Duration::from_millis(200)));
-    tokio::time::timeout(PATIENCE, idle.task).await.unwrap().unwrap().unwrap();
+    tokio::time::timeout(patience(PATIENCE), idle.task).await.unwrap().unwrap().unwrap();
     assert_eq!(settled(&idle.registry, "done"), 4.0);
     // As many as there are.
     fleet.enqueue(&fleet.job(90, 1)).await;
     let after = fleet.worker(|config| config.leave.after_jobs = Some(1));
-    tokio::time::timeout(PATIENCE, after.task).await.unwrap().unwrap().unwrap();
+    tokio::time::timeout(patience(PATIENCE), after.task).await.unwrap().unwrap().unwrap();
 }
 
 /// Slots that are busy while work waits are what a compile worker is for.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use bluefin_common::failure::FailureKind;
 use bluefin_common::session::Stage;
 use bluefin_eval_worker::{ChildConfig, DeviceError, DeviceWorker, Runnable};
+use bluefin_test_support::patience;
 
 use crate::support::{RIGHT, Test, block_on, child, evaluate, kernel, metrics, task};
 
@@ -106,7 +107,7 @@ fn is_alive(pid: &str) -> bool {
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(60), "waited too long: {what}");
+        assert!(start.elapsed() < patience(Duration::from_secs(60)), "waited too long: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -233,6 +234,6 @@ fn what_a_child_costs() {
             timed / 50.0
         );
         assert!(results.iter().all(Result::is_ok));
-        assert!(spawned < Duration::from_secs(30));
+        assert!(spawned < patience(Duration::from_secs(30)));
     });
 }

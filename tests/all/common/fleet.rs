@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bluefin_test_support::{Redis, RedisOptions, Vhost, wait_until};
+use bluefin_test_support::{Redis, RedisOptions, Vhost, patience, wait_until};
 use serde_json::Value;
 
 use super::{Running, bluefin, expect, json, other, text};
@@ -100,15 +100,15 @@ impl Fleet {
     /// Waits until the session is complete.
     ///
     /// # Panics
-    /// When none of its jobs was done for `patience`.
+    /// When none of its jobs was done for [`patience`] of `limit`.
     #[track_caller]
-    pub fn wait_complete(&self, session: &str, patience: Duration) {
+    pub fn wait_complete(&self, session: &str, limit: Duration) {
         let (mut done, mut since) = (Value::Null, Instant::now());
         loop {
             match self.status(session) {
                 Some(status) if status["complete"] == true => return,
                 Some(status) if status["done"] != done => (done, since) = (status["done"].clone(), Instant::now()),
-                _ => assert!(since.elapsed() < patience, "nothing of session {session} was done for {patience:?}"),
+                _ => assert!(since.elapsed() < patience(limit), "nothing of session {session} was done for {limit:?}"),
             }
             std::thread::sleep(Duration::from_millis(10));
         }

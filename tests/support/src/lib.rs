@@ -26,4 +26,4 @@ pub use proxy::Proxy;
 pub use rabbit::{Rabbit, RabbitOptions};
 pub use redis::{Redis, RedisOptions};
 pub use vhost::Vhost;
-pub use wait::{eventually, wait_until};
+pub use wait::{eventually, patience, wait_until};

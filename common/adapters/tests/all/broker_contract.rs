@@ -10,7 +10,7 @@ use bluefin_adapters::pooled::PooledBroker;
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery, GivenUp, delay_queue};
 use bluefin_common::clock::now_ms;
 use bluefin_common::digest::Digest;
-use bluefin_test_support::{Vhost, eventually};
+use bluefin_test_support::{Vhost, eventually, patience};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use tokio::time::timeout;
@@ -95,7 +95,7 @@ async fn publish(broker: &dyn Broker, queue: &str, ids: impl IntoIterator<Item =
 }
 
 async fn next(consumer: &mut dyn Consumer) -> Delivery {
-    timeout(SOON, consumer.next()).await.expect("a delivery within the time").expect("the broker is open")
+    timeout(patience(SOON), consumer.next()).await.expect("a delivery within the time").expect("the broker is open")
 }
 
 async fn assert_nothing_comes(consumer: &mut dyn Consumer) {
@@ -347,7 +347,7 @@ async fn stopping_hands_back_what_was_prefetched(broker: &dyn Broker) {
     let mut consumer = broker.consume(QUEUE, 8).await.unwrap();
     let taken = next(&mut *consumer).await;
     consumer.stop().await;
-    assert!(timeout(SOON, consumer.next()).await.unwrap().is_none());
+    assert!(timeout(patience(SOON), consumer.next()).await.unwrap().is_none());
     await_depth(broker, QUEUE, 9).await;
     taken.ack().await.unwrap();
     drop(consumer);
@@ -446,7 +446,7 @@ async fn a_cancelled_next_loses_nothing(broker: &dyn Broker) {
             }
         }
     };
-    timeout(SOON, async { tokio::join!(publishing, consuming) }).await.expect("all 50 within the time");
+    timeout(patience(SOON), async { tokio::join!(publishing, consuming) }).await.expect("all 50 within the time");
 }
 
 async fn names_that_are_too_long_are_an_error(broker: &dyn Broker) {
@@ -471,7 +471,7 @@ async fn closing_ends_everything(broker: &dyn Broker) {
     let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
     let mut idle = broker.consume("bluefin.eval.idle", 1).await.unwrap();
     next(&mut *consumer).await.ack().await.unwrap();
-    let waiting = async { timeout(SOON, idle.next()).await.expect("the wait ends") };
+    let waiting = async { timeout(patience(SOON), idle.next()).await.expect("the wait ends") };
     let (ended, ()) = tokio::join!(waiting, broker.close());
     assert!(ended.is_none());
     assert!(consumer.next().await.is_none());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bluefin_adapters::amqp::{AmqpBroker, MessageKeys};
 use bluefin_common::broker::{Broker, BrokerError, Consumer, DEAD_QUEUE, Delivery};
 use bluefin_common::digest::Digest;
-use bluefin_test_support::{Proxy, Rabbit, Vhost, eventually, free_port};
+use bluefin_test_support::{Proxy, Rabbit, Vhost, eventually, free_port, patience};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use lapin::options::{BasicGetOptions, BasicPublishOptions};
@@ -25,7 +25,7 @@ const A_SECOND: Duration = Duration::from_secs(1);
 const DELAY: Duration = Duration::from_secs(5);
 
 async fn next(consumer: &mut dyn Consumer) -> Delivery {
-    timeout(SOON, consumer.next()).await.expect("a delivery within the time").expect("the broker is open")
+    timeout(patience(SOON), consumer.next()).await.expect("a delivery within the time").expect("the broker is open")
 }
 
 /// Beside bluefin, on the same broker.
@@ -87,7 +87,7 @@ async fn what_a_retired_queue_delays_holds_up_nobody() {
         assert_eq!(found.message_id, expected);
         found.ack().await.unwrap();
     }
-    assert!(started.elapsed() < 4 * DELAY, "took {:?}", started.elapsed());
+    assert!(started.elapsed() < patience(4 * DELAY), "took {:?}", started.elapsed());
     // Where they are until somebody wants them.
     let depths = vhost.ctl("list_queues", &["name", "messages"]);
     let delay = format!("bluefin.delay.5s.{RETIRED}");
@@ -295,7 +295,7 @@ async fn rabbit_refusals_pass_once_somebody_mended_them() {
         matches!(broker.publish(QUEUE, "x", Bytes::new()).await, Err(BrokerError::Refused { .. }))
     })
     .await;
-    assert!(started.elapsed() < SOON);
+    assert!(started.elapsed() < patience(SOON));
     permit(all);
     works("permissions", &mut *consumer).await;
 
@@ -402,7 +402,7 @@ async fn the_first_host_that_answers_is_taken() {
     silent.pause();
     let hosts = format!("127.0.0.1:{},127.0.0.1:{},localhost:{}", free_port(), silent.port(), live.port());
     let url = format!("amqp://guest:guest@{hosts}/{name}?connection_timeout=2000");
-    let broker = timeout(SOON, AmqpBroker::connect(&url)).await.unwrap().unwrap();
+    let broker = timeout(patience(SOON), AmqpBroker::connect(&url)).await.unwrap().unwrap();
     let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
     broker.publish(QUEUE, "1", Bytes::new()).await.unwrap();
     next(&mut *consumer).await.ack().await.unwrap();
@@ -431,8 +431,8 @@ async fn a_dropped_connect_leaves_nothing() {
     let connecting = TaskTracker::new().spawn(async move { AmqpBroker::connect(&url).await.map(|_| ()) });
     // A broker that takes connections and says nothing.
     let accepted = TaskTracker::new().spawn_blocking(move || (listener.accept().unwrap().0, listener));
-    let (mut silent, listener) = timeout(SOON, accepted).await.unwrap().unwrap();
-    silent.set_read_timeout(Some(SOON)).unwrap();
+    let (mut silent, listener) = timeout(patience(SOON), accepted).await.unwrap().unwrap();
+    silent.set_read_timeout(Some(patience(SOON))).unwrap();
     let mut greeting = [0; 8];
     silent.read_exact(&mut greeting).unwrap();
     assert_eq!(&greeting, b"AMQP\x00\x00\x09\x01");
@@ -441,7 +441,7 @@ async fn a_dropped_connect_leaves_nothing() {
     // The connection ends at once, well before the patience for an answer, and nobody tries again.
     let started = Instant::now();
     assert_eq!(silent.read(&mut greeting).unwrap(), 0);
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(started.elapsed() < patience(Duration::from_secs(5)), "{:?}", started.elapsed());
     listener.set_nonblocking(true).unwrap();
     tokio::time::sleep(A_SECOND).await;
     assert!(listener.accept().is_err(), "somebody still connects");

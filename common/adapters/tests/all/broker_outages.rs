@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bluefin_adapters::amqp::AmqpBroker;
 use bluefin_common::broker::{Broker, BrokerError, DEAD_QUEUE};
-use bluefin_test_support::{Proxy, Rabbit, Vhost, eventually};
+use bluefin_test_support::{Proxy, Rabbit, Vhost, eventually, patience};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use tokio::sync::mpsc;
@@ -58,7 +58,10 @@ impl Load {
     /// Waits until `count` more messages have been confirmed.
     async fn progress(&mut self, count: usize) {
         for _ in 0..count {
-            timeout(SOON, self.confirmed.recv()).await.expect("messages are confirmed").expect("publishers run");
+            timeout(patience(SOON), self.confirmed.recv())
+                .await
+                .expect("messages are confirmed")
+                .expect("publishers run");
         }
     }
 
@@ -115,7 +118,7 @@ async fn nothing_is_lost_through(broker: AmqpBroker, outage: impl AsyncFnOnce(&m
     load.progress(300).await;
     let confirmed = load.finish().await;
     expect.send(confirmed).unwrap();
-    let found = timeout(SOON, consuming).await.expect("all that was confirmed arrives").unwrap();
+    let found = timeout(patience(SOON), consuming).await.expect("all that was confirmed arrives").unwrap();
     broker.close().await;
     found
 }
@@ -198,10 +201,10 @@ async fn a_call_does_not_wait_for_ever() {
         let result = broker.publish(QUEUE, "2", Bytes::new()).await;
         assert!(matches!(result, Err(BrokerError::Unavailable { .. })), "{result:?}");
     }
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    assert!(started.elapsed() < patience(Duration::from_secs(30)), "{:?}", started.elapsed());
     let started = std::time::Instant::now();
     broker.close().await;
-    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    assert!(started.elapsed() < patience(Duration::from_secs(15)), "{:?}", started.elapsed());
     rabbit.cont();
 }
 
@@ -244,7 +247,7 @@ async fn connecting_waits_for_the_server() {
     sleep(Duration::from_millis(500)).await;
     assert!(!connecting.is_finished());
     rabbit.restart();
-    let broker = timeout(SOON, connecting).await.unwrap().unwrap().unwrap();
+    let broker = timeout(patience(SOON), connecting).await.unwrap().unwrap().unwrap();
     broker.publish(QUEUE, "1", Bytes::new()).await.unwrap();
     broker.close().await;
 }
@@ -254,7 +257,7 @@ async fn mistakes_are_named_and_passwords_are_not() {
     let vhost = Vhost::fresh();
     let wrong = vhost.url().replace("guest:guest", "guest:passw0rd");
     for (url, word) in [(wrong, "ACCESS_REFUSED"), (format!("{}-absent", vhost.url()), "not found")] {
-        let error = timeout(SOON, AmqpBroker::connect(&url)).await.unwrap().map(|_| ()).unwrap_err();
+        let error = timeout(patience(SOON), AmqpBroker::connect(&url)).await.unwrap().map(|_| ()).unwrap_err();
         assert!(matches!(error, BrokerError::Refused { .. }), "{error:?}");
         assert!(error.to_string().contains(word), "{error}");
         assert!(!error.to_string().contains("passw0rd"), "{error}");
@@ -308,7 +311,7 @@ async fn a_deleted_queue_is_declared_again() {
         }
         unreachable!("it is tried for as long as the test may take");
     };
-    timeout(SOON, delivered).await.expect("messages flow again").ack().await.unwrap();
+    timeout(patience(SOON), delivered).await.expect("messages flow again").ack().await.unwrap();
     broker.close().await;
 }
 
@@ -340,13 +343,13 @@ async fn a_server_short_of_memory_is_waited_for_but_not_for_ever() {
             }
         }
     };
-    let error = timeout(SOON, blocked).await.expect("publishing ends");
+    let error = timeout(patience(SOON), blocked).await.expect("publishing ends");
     let BrokerError::Unavailable { reason, .. } = error else { panic!("{error:?}") };
     assert!(reason.contains("short of memory"), "{reason}");
     // What was published before is counted and consumed meanwhile.
     assert!(broker.depth(QUEUE).await.unwrap() > 0);
     let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
-    timeout(SOON, consumer.next()).await.unwrap().unwrap().ack().await.unwrap();
+    timeout(patience(SOON), consumer.next()).await.unwrap().unwrap().ack().await.unwrap();
     rabbit.ctl(&["set_vm_memory_high_watermark", "0.4"]);
     broker.publish(QUEUE, "3", Bytes::new()).await.unwrap();
     broker.close().await;
@@ -365,7 +368,7 @@ async fn the_brokers_own_limit_ends_in_the_dead_queue() {
     }
     assert_eq!(deliveries, 51);
     let mut graveyard = broker.consume(DEAD_QUEUE, 1).await.unwrap();
-    let dead = timeout(SOON, graveyard.next()).await.unwrap().unwrap();
+    let dead = timeout(patience(SOON), graveyard.next()).await.unwrap().unwrap();
     let given_up = dead.given_up.clone().unwrap();
     assert_eq!((given_up.queue.as_str(), given_up.reason.as_str()), (QUEUE, "delivery_limit"));
     dead.ack().await.unwrap();

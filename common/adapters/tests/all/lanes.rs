@@ -7,7 +7,7 @@ use bluefin_adapters::amqp::AmqpBroker;
 use bluefin_common::broker::{Broker, Delivery, delay_queue};
 use bluefin_common::lane::Lane;
 use bluefin_common::priority::{AHEAD, Priority, Spread};
-use bluefin_test_support::Vhost;
+use bluefin_test_support::{Vhost, patience};
 use tokio::time::timeout;
 
 const QUEUE: &str = "bluefin.eval.gfx000-1";
@@ -74,7 +74,7 @@ async fn lanes_are_taken_from_in_turns_and_go_back_where_they_came_from() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let mut taken: Vec<Delivery> = Vec::new();
     for _ in 0..36 {
-        taken.push(timeout(PATIENCE, consumer.next()).await.unwrap().unwrap());
+        taken.push(timeout(patience(PATIENCE), consumer.next()).await.unwrap().unwrap());
     }
     let of = |lane: Lane| taken.iter().filter(|delivery| Lane::split(&delivery.queue).1 == lane).count() as i64;
     assert_eq!(Lane::ALL.map(of), Lane::ALL.map(|lane| 4 * lane.turns()));

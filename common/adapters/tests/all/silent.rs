@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bluefin_adapters::amqp::AmqpBroker;
 use bluefin_common::broker::{Broker, BrokerError, DEAD_QUEUE};
-use bluefin_test_support::{Rabbit, eventually};
+use bluefin_test_support::{Rabbit, eventually, patience};
 use bytes::Bytes;
 use tokio::time::timeout;
 
@@ -58,7 +58,7 @@ async fn rabbit_killed_after_a_declaration_leaves_a_queue_that_can_be_made_anew(
         assert!(broker.silent(&asked()).await.unwrap().is_empty());
         broker.publish_after(delay, QUEUE, "arrives", Bytes::new()).await.unwrap();
         let mut consumer = broker.consume(QUEUE, 1).await.unwrap();
-        let found = timeout(SOON, consumer.next()).await.unwrap().unwrap();
+        let found = timeout(patience(SOON), consumer.next()).await.unwrap().unwrap();
         assert_eq!(found.message_id, "arrives");
         found.ack().await.unwrap();
         consumer.stop().await;

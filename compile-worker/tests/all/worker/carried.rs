@@ -17,6 +17,7 @@ use bluefin_common::target::Target;
 use bluefin_common::task::TaskRef;
 use bluefin_common::wire;
 use bluefin_compile_worker::carried::{Carried, Kept, Undone, keep};
+use bluefin_test_support::patience;
 use tokio_util::sync::CancellationToken;
 
 use super::fleet::{Fleet, PATIENCE, evals, fleet_of, next, noop};
@@ -36,7 +37,7 @@ async fn carried() -> (Fleet, Vec<Job>) {
     let enough = async {
         let started = Instant::now();
         while kept.load(Ordering::Relaxed) < 2 {
-            assert!(started.elapsed() < PATIENCE);
+            assert!(started.elapsed() < patience(PATIENCE));
             tokio::task::yield_now().await;
         }
         stop.cancel();
@@ -95,7 +96,7 @@ impl Elsewhere {
     /// The job that waits, which stays where it is.
     async fn look(&self) -> EvalJob {
         let mut consumer = self.broker.consume(&evals(), 1).await.unwrap();
-        let delivery = tokio::time::timeout(PATIENCE, consumer.next()).await.unwrap().unwrap();
+        let delivery = tokio::time::timeout(patience(PATIENCE), consumer.next()).await.unwrap().unwrap();
         wire::decode(&delivery.body).unwrap()
     }
 
@@ -185,7 +186,7 @@ async fn what_has_to_be_compiled_again_is_not_done_here() {
     let (carried, refused) = (there.carried(&fleet), async {
         let started = Instant::now();
         while there.undone.groups() == 0 {
-            assert!(started.elapsed() < PATIENCE);
+            assert!(started.elapsed() < patience(PATIENCE));
             tokio::task::yield_now().await;
         }
         stop.cancel();

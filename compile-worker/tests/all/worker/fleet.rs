@@ -25,6 +25,7 @@ use bluefin_common::wire;
 use bluefin_compile_worker::toolchain::{Programs, probe};
 use bluefin_compile_worker::{Config, Error, Metrics, Toolchain, run};
 use bluefin_kernel_spec::{Bundle, KernelSpec};
+use bluefin_test_support::patience;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -57,7 +58,7 @@ impl Worker {
 
     pub async fn stop(self) -> Metrics {
         self.stop.cancel();
-        tokio::time::timeout(PATIENCE, self.task).await.expect("drains").unwrap().unwrap();
+        tokio::time::timeout(patience(PATIENCE), self.task).await.expect("drains").unwrap().unwrap();
         self.metrics
     }
 }
@@ -207,7 +208,7 @@ impl Fleet {
             if let Some(outcome) = found.into_iter().find(|outcome| outcome.job_id() == job.id()) {
                 return outcome;
             }
-            assert!(started.elapsed() < PATIENCE, "no outcome");
+            assert!(started.elapsed() < patience(PATIENCE), "no outcome");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -215,20 +216,20 @@ impl Fleet {
     /// The compile job at the head of `queue` comes again and again, after as many workers that `begun` it are gone.
     pub async fn deliver_again(&self, queue: &str, begun: u32) {
         let mut consumer = self.consume(queue).await;
-        let delivery = tokio::time::timeout(PATIENCE, consumer.next()).await.unwrap().unwrap();
+        let delivery = tokio::time::timeout(patience(PATIENCE), consumer.next()).await.unwrap().unwrap();
         let CompileJob { job, .. } = wire::decode(&delivery.body).unwrap();
         let record = (job.id().to_string(), begun.to_string().into_bytes());
         self.store.put_records(&shelf::begun(&job.session), &[record]).await.unwrap();
         drop(delivery);
         for _ in 1..MAX_BEGUN {
-            drop(tokio::time::timeout(PATIENCE, consumer.next()).await.unwrap().unwrap());
+            drop(tokio::time::timeout(patience(PATIENCE), consumer.next()).await.unwrap().unwrap());
         }
         consumer.stop().await;
     }
 }
 
 pub async fn next<T: wire::Message>(consumer: &mut Box<dyn Consumer>) -> T {
-    let delivery = tokio::time::timeout(PATIENCE, consumer.next()).await.expect("a message").unwrap();
+    let delivery = tokio::time::timeout(patience(PATIENCE), consumer.next()).await.expect("a message").unwrap();
     let message = wire::decode(&delivery.body).unwrap();
     delivery.ack().await.unwrap();
     message

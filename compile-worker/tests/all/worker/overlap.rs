@@ -11,6 +11,7 @@ use bluefin_common::outcome::Outcome;
 use bluefin_common::session::{SearchPlan, Stage};
 use bluefin_common::store::Work as _;
 use bluefin_common::wire;
+use bluefin_test_support::patience;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -23,7 +24,7 @@ impl Fleet {
     async fn finish_in_any_order(&self, evals: &mut Box<dyn Consumer>, mut random: StdRng) -> (u32, Vec<Outcome>) {
         let (started, mut waiting, mut most) = (Instant::now(), Vec::new(), 0);
         while !self.store.progress(&self.session.name).await.unwrap().is_complete() {
-            assert!(started.elapsed() < PATIENCE, "{:?}", self.store.progress(&self.session.name).await);
+            assert!(started.elapsed() < patience(PATIENCE), "{:?}", self.store.progress(&self.session.name).await);
             if let Ok(delivery) = tokio::time::timeout(Duration::from_millis(100), evals.next()).await {
                 let delivery = delivery.unwrap();
                 waiting.push((wire::decode::<EvalJob>(&delivery.body).unwrap(), delivery));

@@ -25,6 +25,7 @@ use bluefin_kernel_spec::search::{
     Ask, Bayes, FixedOrder, Neighbours, Others, Proposal, Search, Searching, Strategies,
 };
 use bluefin_kernel_spec::{Bundle, SpecError};
+use bluefin_test_support::patience;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
@@ -155,7 +156,7 @@ impl Fleet {
     async fn finish(&self, evals: &mut Box<dyn Consumer>) -> Vec<Outcome> {
         let started = Instant::now();
         while !self.store.progress(&self.session.name).await.unwrap().is_complete() {
-            assert!(started.elapsed() < PATIENCE, "{:?}", self.store.progress(&self.session.name).await);
+            assert!(started.elapsed() < patience(PATIENCE), "{:?}", self.store.progress(&self.session.name).await);
             match tokio::time::timeout(Duration::from_millis(20), evals.next()).await {
                 Ok(delivery) => {
                     let delivery = delivery.unwrap();
@@ -179,7 +180,7 @@ impl Fleet {
 async fn settled(worker: &Worker, result: &str, count: u32) {
     let started = Instant::now();
     while worker.settled(result) < f64::from(count) {
-        assert!(started.elapsed() < PATIENCE, "{result}: {}", worker.settled(result));
+        assert!(started.elapsed() < patience(PATIENCE), "{result}: {}", worker.settled(result));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -356,7 +357,7 @@ async fn a_worker_that_dies_amid_a_round_leaves_it_to_the_next() {
         let mut evals = fleet.consume(&evals()).await;
         let first = knowing(&fleet, dying.clone());
         fleet.ask().await;
-        tokio::time::timeout(PATIENCE, dying.hangs.notified()).await.expect("it comes to publishing");
+        tokio::time::timeout(patience(PATIENCE), dying.hangs.notified()).await.expect("it comes to publishing");
         assert_eq!(fleet.planned().await, 2, "planned before any is published");
         if published > 0 {
             // The group is not done with the first half of its round, which another worker takes: this one takes one job at
@@ -379,7 +380,7 @@ async fn a_worker_that_dies_amid_a_round_leaves_it_to_the_next() {
         fleet.ask().await;
         let started = Instant::now();
         while fleet.broker.depth(&dying.queue).await.unwrap() > 0 {
-            assert!(started.elapsed() < PATIENCE);
+            assert!(started.elapsed() < patience(PATIENCE));
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         second.stop().await;
