@@ -4,7 +4,7 @@ mod check;
 mod coverage;
 mod diff;
 mod kernels;
-mod layer;
+pub(crate) mod layer;
 mod merge;
 mod models;
 mod shapes;

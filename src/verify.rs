@@ -25,6 +25,7 @@ use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
 use serde_json::json;
 
+use crate::serving::layer::SourceArgs;
 use crate::workers::LoadArgs;
 
 /// Time the rows of config files against the engine's default rows: is tuned ever slower than untuned
@@ -49,9 +50,8 @@ pub struct VerifyArgs {
     /// What 16 bits are
     #[arg(long, value_name = "TYPE", default_value = "bf16", value_parser = ["bf16", "fp16"])]
     half: String,
-    /// Folder of the engine's package, whose own kernel is taken [default: a kernel of bluefin's own]
-    #[arg(long, value_name = "DIR")]
-    installed: Option<PathBuf>,
+    #[command(flatten)]
+    source: SourceArgs,
     /// The best rows that are known: a config file, or a folder that may have one of the same name
     #[arg(long, value_name = "FILE|DIR")]
     known: Option<PathBuf>,
@@ -115,11 +115,7 @@ impl VerifyArgs {
         let architecture = arch::of(device.target.arch()).ok_or_else(|| {
             crate::usage(format!("--device {}: found {}, expected a GPU", self.device, device.target))
         })?;
-        let source = match &self.installed {
-            Some(folder) => Source::installed(engine, folder)?,
-            None => Source::own(),
-        };
-        eprintln!("note: the kernel is {}", source.from);
+        let source = self.source.source(engine)?;
         let store = StoreArgs { state: Some(self.state.clone()), ..StoreArgs::default() };
         let site = Site::open(&store, false, &self.admin).await?;
         let bench = Bench { site: &site, workers: (compilers, device), source, gpu: Gpu::of(architecture) };
@@ -199,7 +195,8 @@ impl VerifyArgs {
         let priors = self.search.priors(&*bench.site.ports.store, target, None).await?;
         let how = How { budget: self.budget, search, priors, anew: Some(now_ms().to_string()) };
         let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| eprintln!("{line}")));
-        Ladder::of(asked, &bench.source)?.carry_out(asked, how, bench.site, bench.workers.clone(), &mut display).await
+        let (ladder, local) = (Ladder::of(asked, &bench.source)?, Some(bench.workers.clone()));
+        ladder.carry_out(asked, how, bench.site, target, local, &mut display).await
     }
 }
 

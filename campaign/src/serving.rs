@@ -52,6 +52,8 @@ pub struct Tuned {
     pub groups: Vec<GroupId>,
     /// How busy the devices were, in words.
     pub utilisation: Option<String>,
+    /// What compiled all of it.
+    pub triton: Option<Version>,
 }
 
 /// How the ladder is tuned.
@@ -85,7 +87,7 @@ impl Ladder {
         Ok(Self { loaded, problems })
     }
 
-    /// Tunes all batch sizes by the compilers and devices of this machine. `None`: a signal interrupted it.
+    /// Tunes all batch sizes for `target`, by the compilers and devices that are `local`, or by a fleet. `None`: a signal interrupted it.
     ///
     /// # Errors
     /// As [`Site::carry_out`].
@@ -94,18 +96,23 @@ impl Ladder {
         asked: &kernel::Asked<'_>,
         how: How,
         site: &Site,
-        (compilers, device): (Compilers, LocalDevice),
+        target: &Target,
+        local: Option<(Compilers, LocalDevice)>,
         watch: &mut dyn Watch,
     ) -> anyhow::Result<Option<Tuned>> {
-        let versions = format!("{}\n{}", compilers.versions(), device.versions());
-        let session = self.session(&device.target, &versions, &how)?;
+        let versions = local.as_ref().map_or_else(
+            || "fleet".to_string(),
+            |(compilers, device)| format!("{}\n{}", compilers.versions(), device.versions()),
+        );
+        let session = self.session(target, &versions, &how)?;
         let store = &*site.ports.store;
-        let specs = Specs::for_target(vec![LoadedSpec::load(self.loaded.bundle.clone())?], &device.target);
+        let specs = Specs::for_target(vec![LoadedSpec::load(self.loaded.bundle.clone())?], target);
         let plan = Asked { specs, budget: how.budget, ..Asked::default() };
         let problems: Vec<Problem> = self.problems.iter().map(|(_, problem)| problem.clone()).collect();
         let groups: Vec<GroupId> = problems.iter().map(|problem| group_id(problem, self.loaded.digest)).collect();
         let order = Order::of(session.clone(), problems, &plan);
-        let CarriedOut { end, .. } = site.carry_out(order, Workers::Device(compilers, device), watch).await?;
+        let workers = local.map_or(Workers::Fleet, |(compilers, device)| Workers::Device(compilers, device));
+        let CarriedOut { end, .. } = site.carry_out(order, workers, watch).await?;
         let utilisation = match end {
             End::Interrupted => return Ok(None),
             End::Complete(utilisation) => utilisation,
@@ -115,7 +122,10 @@ impl Ladder {
         let mut found: HashMap<String, Summary> =
             found.into_iter().map(|summary| (summary.problem.clone(), summary)).collect();
         let rung = |(tokens, problem): &(i64, Problem)| Rung::of(asked, *tokens, found.remove(&problem.canonical()));
-        Ok(Some(Tuned { rungs: self.problems.iter().map(rung).collect(), session, groups, utilisation }))
+        let rungs = self.problems.iter().map(rung).collect();
+        // All workers of a session have the same compiler, or are not of it.
+        let triton = store.pins(&session.name).await?.values().find_map(|value| triton_in(value));
+        Ok(Some(Tuned { rungs, session, groups, utilisation, triton }))
     }
 
     /// Results of another compiler, device, search or beginning are another session.
@@ -156,16 +166,13 @@ impl Rung {
 impl Tuned {
     /// The engine's file.
     #[must_use]
-    pub fn file(&self, asked: &kernel::Asked<'_>, triton: Option<Version>) -> ConfigFile {
-        ConfigFile::of(asked.engine, triton, self.rungs.iter().map(|rung| (rung.tokens, rung.row.clone())))
+    pub fn file(&self, asked: &kernel::Asked<'_>) -> ConfigFile {
+        ConfigFile::of(asked.engine, self.triton.clone(), self.rungs.iter().map(|rung| (rung.tokens, rung.row.clone())))
     }
 }
 
-/// The version of Triton among compilers.
-#[must_use]
-pub fn triton_of(compilers: &Compilers) -> Option<Version> {
-    let versions = compilers.versions();
-    let words = versions.split(|character: char| character.is_whitespace() || character == ',');
-    let mut after = words.skip_while(|word| !word.eq_ignore_ascii_case("triton")).skip(1);
-    after.find_map(|word| word.parse().ok())
+/// The version of Triton that a compiler says of itself: `Triton 3.6.0, Python 3.12.3, ...`.
+fn triton_in(identity: &str) -> Option<Version> {
+    let mut words = identity.split([' ', ',']).skip_while(|word| *word != "Triton").skip(1);
+    words.next()?.parse().ok()
 }

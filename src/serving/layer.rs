@@ -3,17 +3,43 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use bluefin_compile_worker::toolchain::triton;
 use bluefin_serving::files::name_of;
 use bluefin_serving::installed::Source;
 use bluefin_serving::kernel::Routing;
 use bluefin_serving::space::LADDER;
 use bluefin_serving::{ConfigFile, Engine};
 
+/// Whose kernel is taken.
+#[derive(clap::Args)]
+pub struct SourceArgs {
+    /// Folder of the engine's package, such as .../site-packages/vllm, whose own kernel is taken, or `own` for one of bluefin's
+    /// [default: the package that the Python with Triton has, or else bluefin's]
+    #[arg(long, value_name = "DIR|own")]
+    installed: Option<PathBuf>,
+}
+
+impl SourceArgs {
+    /// Says whose it is.
+    pub fn source(&self, engine: Engine) -> anyhow::Result<Source> {
+        let found = match &self.installed {
+            None => triton::package(&engine.to_string()),
+            Some(own) if own == Path::new("own") => None,
+            named => named.clone(),
+        };
+        let source = found.as_deref().map_or_else(|| Ok(Source::own()), |folder| Source::installed(engine, folder))?;
+        match found.filter(|_| self.installed.is_none()) {
+            Some(folder) => eprintln!("note: the kernel is {}, in {}", source.from, folder.display()),
+            None => eprintln!("note: the kernel is {}", source.from),
+        }
+        Ok(source)
+    }
+}
+
 #[derive(clap::Args)]
 pub struct LayerArgs {
-    /// Folder of the engine's package, such as .../site-packages/vllm, whose own kernel is taken [default: a kernel of bluefin's own]
-    #[arg(long, value_name = "DIR")]
-    installed: Option<PathBuf>,
+    #[command(flatten)]
+    source: SourceArgs,
     /// How tokens are sent to experts: uniform, zipf or zipf:EXPONENT, or counts:FILE, a JSON list of how often each expert was taken
     #[arg(long, value_name = "ROUTING", default_value = "uniform")]
     routing: String,
@@ -27,12 +53,7 @@ pub struct LayerArgs {
 
 impl LayerArgs {
     pub fn source(&self, engine: Engine) -> anyhow::Result<Source> {
-        let source = match &self.installed {
-            Some(folder) => Source::installed(engine, folder)?,
-            None => Source::own(),
-        };
-        eprintln!("note: the kernel is {}", source.from);
-        Ok(source)
+        self.source.source(engine)
     }
 
     pub fn routing(&self) -> anyhow::Result<Routing> {

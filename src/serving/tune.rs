@@ -9,15 +9,16 @@ use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::machine::local::{Compilers, LocalDevice};
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
-use bluefin_campaign::serving::{How, Ladder, Rung, Tuned, triton_of};
+use bluefin_campaign::serving::{How, Ladder, Rung, Tuned};
 use bluefin_campaign::site::Site;
 use bluefin_common::arch::{self, Architecture};
 use bluefin_common::spelled::human;
+use bluefin_common::target::Target;
 use bluefin_producer::plan::CandidateBudget;
+use bluefin_serving::Row;
 use bluefin_serving::default::Gpu;
 use bluefin_serving::kernel::Asked;
 use bluefin_serving::merge::write;
-use bluefin_serving::{Row, Version};
 use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
 use serde_json::json;
@@ -26,22 +27,28 @@ use super::layer::LayerArgs;
 use super::models::{ModelArgs, Spread};
 use crate::workers::LoadArgs;
 
-/// Tune a model's mixtures of experts on this machine, and write the engine's config files
+/// Where the work is kept that no fleet does.
+const STATE: &str = "serving.db";
+
+/// Tune a model's mixtures of experts, here or over a fleet, and write the engine's config files
 #[derive(clap::Args)]
-#[command(
-    after_help = "Example:\n  bluefin serving tune --moe 8,14336,4096,2 --engine vllm --tp 2 --installed venv/lib/python3.12/site-packages/vllm --device gpu -o tuned\n\n\
+#[command(mut_arg("state", |arg| arg.help("Keep it in this file [default: serving.db, where there is no --fleet]")))]
+#[command(after_help = "Examples:\n  bluefin serving tune --moe 8,14336,4096,2 --engine vllm --tp 2 -o tuned\n  \
+    bluefin serving tune config.json --engine sglang --tp 8 --fleet --device gfx942-304 --gpu 'AMD Instinct MI300X' -o tuned\n\n\
     Every batch size of the ladder is a problem of one session, whose searches learn from each other. Each candidate is checked against plain sums over \
     experts; a winner has to beat the engine's default row in the play-off, else the default's row is written. The file has the name that the engine's loader builds \
-    for the device, and lies where VLLM_TUNED_CONFIG_FOLDER, or SGLANG_MOE_CONFIG_DIR, of -o finds it. Ctrl-C loses nothing: the same command continues."
-)]
+    for the device, and lies where VLLM_TUNED_CONFIG_FOLDER, or SGLANG_MOE_CONFIG_DIR, of -o finds it. Ctrl-C loses nothing: the same command continues.")]
 pub struct TuneArgs {
     #[command(flatten)]
     models: ModelArgs,
     #[command(flatten)]
     layer: LayerArgs,
-    /// Devices to tune on, all of one target, as `bluefin devices` shows them
+    /// Devices to tune on, all of one target, as `bluefin devices` shows them; with --fleet a target, such as sm_90-132
     #[arg(long, value_name = "DEVICE", default_value = "gpu")]
     device: String,
+    /// Have a fleet do it, instead of this machine; its eval workers say how they time, and --gpu names the device
+    #[arg(long, requires_all = ["device", "gpu"])]
+    fleet: bool,
     /// Candidates of each solver for each batch size: quick (8), normal (16), thorough (64), all, or a number
     #[arg(long, default_value_t = CandidateBudget::THOROUGH)]
     budget: CandidateBudget,
@@ -52,9 +59,6 @@ pub struct TuneArgs {
     /// Compilers to run at a time [default: the number of CPUs]
     #[arg(long, value_name = "N")]
     compile_slots: Option<usize>,
-    /// Where the work is kept
-    #[arg(long, value_name = "FILE", default_value = "serving.db")]
-    state: PathBuf,
     /// Folder for the files; made if need be
     #[arg(short, long, visible_alias = "out", value_name = "DIR", default_value = "tuned")]
     output: PathBuf,
@@ -62,43 +66,60 @@ pub struct TuneArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
     admin: AdminArgs,
 }
 
-/// Where it is tuned.
-struct Machine {
-    compilers: Compilers,
-    device: LocalDevice,
+/// What it is tuned for, and by what.
+struct Workplace {
+    target: Target,
     gpu: String,
     architecture: &'static Architecture,
-    triton: Option<Version>,
+    /// `None` where a fleet does it.
+    local: Option<(Compilers, LocalDevice)>,
 }
 
 impl TuneArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let (device, compilers) = tokio::try_join!(
-            LocalDevice::find(&self.device, self.load.limits()),
-            Compilers::probe(&["triton"], self.compile_slots)
-        )?;
-        let compilers = compilers.all_for(&device.target)?;
-        let architecture = arch::of(device.target.arch()).ok_or_else(|| {
-            crate::usage(format!("--device {}: found {}, expected a GPU", self.device, device.target))
-        })?;
-        let gpu = if self.models.gpu.is_empty() { device.name.clone() } else { self.models.one_gpu()? };
-        let triton = triton_of(&compilers);
-        let machine = Machine { compilers, device, gpu, architecture, triton };
-        let store = StoreArgs { state: Some(self.state.clone()), ..StoreArgs::default() };
-        let site = Site::open(&store, false, &self.admin).await?;
-        let result = self.all(&site, &machine).await;
+        let place = self.workplace().await?;
+        let state = self.store.state.clone().or_else(|| (!self.fleet).then(|| STATE.into()));
+        let store = StoreArgs { state, ..self.store.clone() };
+        let site = Site::open(&store, self.fleet, &self.admin).await?;
+        let result = self.all(&site, &place).await;
         site.close().await;
         result
     }
 
-    async fn all(&self, site: &Site, machine: &Machine) -> anyhow::Result<ExitCode> {
+    async fn workplace(&self) -> anyhow::Result<Workplace> {
+        let local = if self.fleet { None } else { Some(self.local().await?) };
+        let target = match &local {
+            Some((_, device)) => device.target.clone(),
+            None => self.device.parse().map_err(|error| crate::usage(format!("--device: {error}")))?,
+        };
+        let architecture = arch::of(target.arch())
+            .ok_or_else(|| crate::usage(format!("--device {}: found {target}, expected a GPU", self.device)))?;
+        let gpu = match &local {
+            Some((_, device)) if self.models.gpu.is_empty() => device.name.clone(),
+            _ => self.models.one_gpu()?,
+        };
+        Ok(Workplace { target, gpu, architecture, local })
+    }
+
+    async fn local(&self) -> anyhow::Result<(Compilers, LocalDevice)> {
+        // Both take seconds.
+        let (device, compilers) = tokio::try_join!(
+            LocalDevice::find(&self.device, self.load.limits()),
+            Compilers::probe(&["triton"], self.compile_slots)
+        )?;
+        Ok((compilers.all_for(&device.target)?, device))
+    }
+
+    async fn all(&self, site: &Site, place: &Workplace) -> anyhow::Result<ExitCode> {
         let mut written = Vec::new();
         let mut is_whole = true;
         for one in self.models.spread(false)? {
-            let Some((told, has_all)) = self.layer(site, machine, &one).await? else { return Ok(crate::interrupted()) };
+            let Some((told, has_all)) = self.layer(site, place, &one).await? else { return Ok(crate::interrupted()) };
             written.push(told);
             is_whole &= has_all;
         }
@@ -108,12 +129,12 @@ impl TuneArgs {
         Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Where the engine's loader looks for files of this Triton.
-    fn folder(&self, machine: &Machine) -> anyhow::Result<PathBuf> {
+    /// Where the engine's loader looks for files of the Triton that compiled it.
+    fn folder(&self, tuned: &Tuned) -> anyhow::Result<PathBuf> {
         if !self.models.engine.info().has_version_folders {
             return Ok(self.output.clone());
         }
-        let triton = machine
+        let triton = tuned
             .triton
             .as_ref()
             .context("the version of Triton is not known, and SGLang's folders are of versions")?;
@@ -124,18 +145,18 @@ impl TuneArgs {
     async fn layer(
         &self,
         site: &Site,
-        machine: &Machine,
+        place: &Workplace,
         one: &Spread,
     ) -> anyhow::Result<Option<(serde_json::Value, bool)>> {
         let engine = self.models.engine;
         let (source, routing, tokens) = (self.layer.source(engine)?, self.layer.routing()?, self.layer.tokens());
-        let name = one.moe.file_name(engine, &machine.gpu).build(engine);
+        let name = one.moe.file_name(engine, &place.gpu).build(engine);
         let shipped = self.layer.shipped(engine, &name)?;
         let asked = Asked {
             engine,
             shape: &one.moe,
             half: self.models.half(),
-            gpu: Gpu::of(machine.architecture),
+            gpu: Gpu::of(place.architecture),
             tokens: &tokens,
             routing: &routing,
             shipped: shipped.as_ref(),
@@ -143,19 +164,18 @@ impl TuneArgs {
             searched: true,
         };
         let started = Instant::now();
-        let target = &machine.device.target;
         let how = How {
             budget: self.budget,
             search: self.search.plan()?,
-            priors: self.search.priors(&*site.ports.store, target, None).await?,
+            priors: self.search.priors(&*site.ports.store, &place.target, None).await?,
             anew: None,
         };
         let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| eprintln!("{line}")));
-        let workers = (machine.compilers.clone(), machine.device.clone());
-        let tuned = Ladder::of(&asked, &source)?.carry_out(&asked, how, site, workers, &mut display).await?;
+        let (ladder, local) = (Ladder::of(&asked, &source)?, place.local.clone());
+        let tuned = ladder.carry_out(&asked, how, site, &place.target, local, &mut display).await?;
         let Some(tuned) = tuned else { return Ok(None) };
-        let path = self.folder(machine)?.join(&name);
-        write(&path, &tuned.file(&asked, machine.triton.clone()).text())?;
+        let path = self.folder(&tuned)?.join(&name);
+        write(&path, &tuned.file(&asked).text())?;
         eprintln!("tuned in {}{}", human(started.elapsed()), tuned.utilisation.as_deref().unwrap_or_default());
         if !self.json {
             print(&tuned, &path.display().to_string())?;
@@ -163,7 +183,7 @@ impl TuneArgs {
         let rows: Vec<_> = tuned.rungs.iter().map(told).collect();
         let is_whole = tuned.rungs.iter().all(|rung| rung.median_ms().is_some());
         Ok(Some((
-            json!({ "file": path, "kernel": source.from, "triton": machine.triton, "session": tuned.session.name, "rows": rows }),
+            json!({ "file": path, "kernel": source.from, "triton": tuned.triton, "session": tuned.session.name, "rows": rows }),
             is_whole,
         )))
     }

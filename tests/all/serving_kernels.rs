@@ -1,5 +1,6 @@
 //! The kernels of mixtures of experts, with the Python that BLUEFIN_TEST_PYTHON names: executed for AMD's GPUs, and tuned on a made-up one.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,6 +9,7 @@ use bluefin_test_support::triton_python;
 use serde_json::Value;
 use yaml_rust2::YamlLoader;
 
+use crate::common::fleet::on_servers;
 use crate::common::{bluefin, expect, json, text};
 
 /// A folder in which a kernel is checked or tuned.
@@ -114,8 +116,19 @@ fn the_kernel_is_the_installed_engines_with_what_it_imports_stood_in_for() {
     assert!(std::fs::read_to_string(&spec).unwrap().starts_with("# The kernel is vllm 0.33.0.\n"));
     assert_eq!(bench.checked(&spec, 8, 2), (3, 3));
 
-    std::fs::write(&file, std::fs::read_to_string(&file).unwrap().replace("stride_ask, ", "")).unwrap();
+    // Nothing is named where the Python with Triton has the engine.
+    let (python, site) = (bench.folder().join("python"), bench.folder().join("site-packages"));
+    let real = std::path::absolute(&bench.python).unwrap();
+    std::fs::write(&python, format!("#!/bin/sh\nPYTHONPATH='{}' exec '{}' \"$@\"\n", site.display(), real.display()))
+        .unwrap();
+    std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
     let kernels = ["serving", "kernels", "--engine", "vllm", "--gpu", "NVIDIA H200", "--moe", "4,64,64,2", "-o", "moe"];
+    let said =
+        |more: &[&str]| text(&expect(bench.command(&kernels).args(more).env("BLUEFIN_PYTHON", &python), 0).stderr);
+    assert!(said(&[]).contains(&format!("the kernel is vllm 0.33.0, in {}/vllm", site.display())));
+    assert!(said(&["--installed", "own"]).contains("the kernel is a kernel of bluefin's own"));
+
+    std::fs::write(&file, std::fs::read_to_string(&file).unwrap().replace("stride_ask, ", "")).unwrap();
     let error = |more: &[&str], code| text(&expect(bench.command(&kernels).args(more), code).stderr);
     let other = error(&["--installed", "site-packages/vllm"], 1);
     assert!(other.contains("argument 23 of fused_moe_kernel: found stride_bse, expected stride_ask"), "{other}");
@@ -202,6 +215,46 @@ fn a_ladder_is_tuned_and_written_as_the_engine_reads_it() {
     assert_eq!((again, std::fs::read_to_string(&path).unwrap()), (told, written));
     let host = text(&expect(bench.command(&tune).args(["--device", "host"]), 1).stderr);
     assert!(host.contains("does not compile for host, expected a GPU"), "{host}");
+}
+
+#[test]
+fn a_fleet_tunes_a_ladder_too() {
+    let Some(bench) = Bench::new() else { return };
+    let (fleet, _vhost, _redis, _cache) = on_servers();
+    let python = [("BLUEFIN_PYTHON", bench.python.clone())];
+    let _compile = fleet.worker_with(&["compile-worker", "--toolchain", "triton"], python);
+    let executed = [("BLUEFIN_STANDIN_BACKEND", "executed".into()), ("BLUEFIN_STANDIN_MEMORY", "67108864".into())];
+    let environment = bench.machine.environment().into_iter().chain(executed);
+    let _eval = fleet.worker_with(&["eval-worker", "--sample-budget", "20ms"], environment);
+    let tune = [
+        "serving",
+        "tune",
+        "--moe",
+        "2,16,16,1",
+        "--engine",
+        "vllm",
+        "--tokens",
+        "1,2",
+        "--budget",
+        "1",
+        "--json",
+        "--fleet",
+    ];
+    let for_it = ["--device", "gfx942-304", "--gpu", "AMD Instinct MI300X"];
+    let told = json(&expect(fleet.bluefin(&tune).args(for_it), 0));
+    let rows = told[0]["rows"].as_array().unwrap();
+    assert!(rows.len() == 2 && rows.iter().all(|row| row["median_ms"].is_number()), "{told}");
+    let file = |folder: &Path| std::fs::read_to_string(folder.join(told[0]["file"].as_str().unwrap())).unwrap();
+    let written = file(fleet.folder.path());
+    assert!(written.starts_with("{\n    \"triton_version\": \"3."), "the workers' own: {written}");
+    // The same again asks nothing of anybody.
+    assert_eq!(json(&expect(fleet.bluefin(&tune).args(for_it), 0)), told);
+    assert_eq!(file(fleet.folder.path()), written);
+    let unnamed = text(&expect(fleet.bluefin(&tune).args(["--device", "gfx942-304"]), 2).stderr);
+    assert!(unnamed.contains("--gpu"), "{unnamed}");
+    let no_target =
+        text(&expect(fleet.bluefin(&tune).args(["--device", "0", "--gpu", "AMD Instinct MI300X"]), 2).stderr);
+    assert!(no_target.contains("--device"), "{no_target}");
 }
 
 /// A file's name, and rows of it: one that runs, and one with 32 warps, which are more threads than a block may have.

@@ -149,7 +149,7 @@ impl Source {
     /// Bluefin's own, which says that it is.
     #[must_use]
     pub fn own() -> Self {
-        let from = "a kernel of bluefin's own, as no engine was named".to_string();
+        let from = "a kernel of bluefin's own, and no engine's".to_string();
         Self { text: OWN.to_string(), from, is_engines: false }
     }
 

@@ -40,6 +40,10 @@ const CHECKS: &str = include_str!("triton/check.py");
 const TRIAL: &str =
     "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef trial(x, n):\n    tl.store(x, n)\n";
 
+/// Prints the folder of a package.
+const PACKAGE: &str = "import importlib.util, sys\nfound = importlib.util.find_spec(sys.argv[1])\n\
+    print(*[*(found and found.submodule_search_locations or [])][:1])";
+
 /// A Python with Triton.
 #[derive(Debug)]
 pub struct Triton {
@@ -93,6 +97,26 @@ pub(super) async fn probe() -> Result<Arc<dyn Toolchain>, Error> {
     Ok(Arc::new(Kernels::new(tried(Triton::probe).await?)))
 }
 
+/// The folder of a Python package: that of the first Python of those that Triton is looked for in which has it. Nothing of it is run.
+#[must_use]
+pub fn package(name: &str) -> Option<PathBuf> {
+    pythons().iter().find_map(|python| {
+        let output = command(&locate(python)?, &["-c", PACKAGE, name]).stderr(Stdio::null()).output().ok()?;
+        let folder = String::from_utf8(output.stdout).ok()?;
+        Some(PathBuf::from(folder.trim_end_matches('\n'))).filter(|folder| folder.is_dir())
+    })
+}
+
+/// Where Triton is looked for.
+fn pythons() -> Vec<PathBuf> {
+    let named = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()).map(PathBuf::from);
+    let active = std::env::var_os("VIRTUAL_ENV").map(|folder| PathBuf::from(folder).join("bin/python"));
+    match named {
+        Some(named) => vec![named],
+        None => active.into_iter().chain([PathBuf::from("python3")]).collect(),
+    }
+}
+
 /// Whether the environment names a Python.
 pub(super) fn is_named() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|named| !named.is_empty())
@@ -105,14 +129,8 @@ impl Triton {
     /// # Errors
     /// None that has it, or one that does not work.
     pub fn probe() -> Result<Self, Error> {
-        let named = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()).map(PathBuf::from);
-        let active = std::env::var_os("VIRTUAL_ENV").map(|folder| PathBuf::from(folder).join("bin/python"));
-        let pythons: Vec<PathBuf> = match named {
-            Some(named) => vec![named],
-            None => active.into_iter().chain([PathBuf::from("python3")]).collect(),
-        };
         let mut looked_for = Vec::new();
-        for python in pythons {
+        for python in pythons() {
             match locate(&python).map_or(Err(None), |python| Self::greet(&python)) {
                 Ok(found) => return Ok(found),
                 Err(Some(error)) => return Err(error),
