@@ -18,8 +18,7 @@ const FINALISTS: usize = 8;
 /// were not taken side by side differ by so much, through clocks, temperature and whatever else ran.
 const CLOSE: f64 = 1.1;
 
-/// How many times as long as on the others a candidate may take on a device that is off: what is the best there is played off, on one
-/// device with the rest.
+/// How many times as long as on other devices a candidate may take on one that is off.
 const OFF: f64 = 1.3;
 
 /// A device that was slower yet tells nothing of how fast a candidate is.
@@ -89,11 +88,10 @@ fn is_of_no_tuned(job: &Job, tuned: &BTreeMap<&str, Timed<'_>>) -> bool {
     job.candidates.iter().all(|candidate| !tuned.contains_key(candidate.solver.as_str()))
 }
 
-/// Who is played off: the best of each solver, whose time is wanted however slow it is, then the next fastest of any solver
-/// that were measured to the end and are [`CLOSE`] to the fastest, up to [`FINALISTS`] in all; before those the fastest of each device, since one that is off
-/// says nothing against its own share of the candidates. How fast one may be is what its
-/// fastest sample says, and what it says for a device that is not slower than usual: the other work of a machine makes samples
-/// slower, never faster. Beside them the default params of solvers that may win, which a gain is said over. Ordered by name: the job
+/// Who is played off: the best of each solver, whose time is wanted however slow it is, then, up to [`FINALISTS`] in all, the
+/// fastest of each device, since one that is off says nothing against its own share, and the next fastest of any solver that were
+/// measured to the end and are [`CLOSE`] to the fastest. How fast one may be is what its fastest sample says, and what it says for
+/// a device that is not slower than usual: the other work of a machine makes samples slower, never faster. Beside them the default params of solvers that may win, which a gain is said over. Ordered by name: the job
 /// does not depend on which of them was the fastest.
 fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
     let mut timed = in_order(outcomes, Stage::Perf);
@@ -107,8 +105,7 @@ fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
     let may_be_off = timed.iter().filter(|timed| !timed.timing.pruned && timed.fastest_ms() <= off_ms);
     let mut devices = HashSet::new();
     let of_devices = may_be_off.filter(|timed| devices.insert(timed.device));
-    finalists.extend(of_devices.map(|timed| &timed.outcome.candidate));
-    for timed in timed.iter().filter(|timed| is_close(timed)) {
+    for timed in of_devices.chain(timed.iter().filter(|timed| is_close(timed))) {
         if finalists.len() >= FINALISTS {
             break;
         }

@@ -33,7 +33,8 @@ pub struct Metrics {
     quarantined: IntGaugeVec,
     /// When the first job came onto a device, and when the last one left it.
     span: Arc<Mutex<Option<(Instant, Instant)>>>,
-    courses: Arc<Mutex<Courses>>,
+    /// Where somebody asks for them at the end.
+    courses: Option<Arc<Mutex<Courses>>>,
 }
 
 impl Metrics {
@@ -90,7 +91,7 @@ impl Metrics {
                 &["device"],
             )?,
             span: Arc::default(),
-            courses: Arc::default(),
+            courses: None,
         };
         registry.register(Box::new(metrics.busy.clone()))?;
         registry.register(Box::new(metrics.eval_seconds.clone()))?;
@@ -111,6 +112,12 @@ impl Metrics {
         Ok(metrics)
     }
 
+    /// The same, which keeps what devices waited for: of a worker that does not live for weeks.
+    #[must_use]
+    pub fn keeping_courses(self) -> Self {
+        Self { courses: Some(Arc::default()), ..self }
+    }
+
     /// A job of `stage` had the device for `time`.
     pub(crate) fn busy(&self, stage: Stage, time: Duration) {
         let now = Instant::now();
@@ -123,7 +130,9 @@ impl Metrics {
 
     /// `device` had a job of this course.
     pub(crate) fn course(&self, device: &str, course: &Course) {
-        self.courses.lock().unwrap_or_else(PoisonError::into_inner).add(Some(device), course);
+        if let Some(courses) = &self.courses {
+            courses.lock().unwrap_or_else(PoisonError::into_inner).add(Some(device), course);
+        }
     }
 
     /// What devices did so far; `None` before the first job.
@@ -133,7 +142,7 @@ impl Metrics {
         Some(Utilisation {
             span: last - first,
             candidates: Duration::from_secs_f64(self.device_seconds.get()),
-            idle: self.courses.lock().unwrap_or_else(PoisonError::into_inner).all(),
+            idle: self.courses.as_ref().map(|courses| courses.lock().unwrap_or_else(PoisonError::into_inner).all()),
         })
     }
 
@@ -179,8 +188,8 @@ pub struct Utilisation {
     pub span: Duration,
     /// A candidate ran, was checked or was timed.
     pub candidates: Duration,
-    /// What they waited for without a job.
-    pub idle: Idle,
+    /// What they waited for without a job, where that is kept.
+    pub idle: Option<Idle>,
 }
 
 /// Where an artifact was found.

@@ -47,7 +47,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "DEVICE", default_value = "gpu")]
     device: String,
     /// Have a fleet do it, instead of this machine; its eval workers say how they time, and --gpu names the device
-    #[arg(long, requires_all = ["device", "gpu"])]
+    #[arg(long, requires_all = ["device", "gpu"], conflicts_with_all = ["compile_slots", "sustained"])]
     fleet: bool,
     /// Candidates of each solver for each batch size: quick (8), normal (16), thorough (64), all, or a number
     #[arg(long, default_value_t = CandidateBudget::THOROUGH)]

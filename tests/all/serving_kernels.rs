@@ -179,23 +179,14 @@ fn sglangs_kernel_is_launched_as_sglang_launches_it() {
     }
 }
 
+/// A ladder of two batch sizes.
+const TUNE: [&str; 10] =
+    ["serving", "tune", "--moe", "2,16,16,1", "--engine", "vllm", "--tokens", "1,2", "--budget", "1"];
+
 #[test]
 fn a_ladder_is_tuned_and_written_as_the_engine_reads_it() {
     let Some(bench) = Bench::new() else { return };
-    let tune = [
-        "serving",
-        "tune",
-        "--moe",
-        "2,16,16,1",
-        "--engine",
-        "vllm",
-        "--tokens",
-        "1,2",
-        "--budget",
-        "1",
-        "--gpu",
-        "AMD Instinct MI300X",
-    ];
+    let tune = [&TUNE[..], &["--gpu", "AMD Instinct MI300X"]].concat();
     let told = json(&expect(bench.command(&tune).args(["--json", "--device", "gpu"]), 0));
     let name = "E=2,N=16,device_name=AMD_Instinct_MI300X.json";
     assert_eq!(told[0]["file"], format!("tuned/{name}"));
@@ -226,20 +217,7 @@ fn a_fleet_tunes_a_ladder_too() {
     let executed = [("BLUEFIN_STANDIN_BACKEND", "executed".into()), ("BLUEFIN_STANDIN_MEMORY", "67108864".into())];
     let environment = bench.machine.environment().into_iter().chain(executed);
     let _eval = fleet.worker_with(&["eval-worker", "--sample-budget", "20ms"], environment);
-    let tune = [
-        "serving",
-        "tune",
-        "--moe",
-        "2,16,16,1",
-        "--engine",
-        "vllm",
-        "--tokens",
-        "1,2",
-        "--budget",
-        "1",
-        "--json",
-        "--fleet",
-    ];
+    let tune = [&TUNE[..], &["--json", "--fleet"]].concat();
     let for_it = ["--device", "gfx942-304", "--gpu", "AMD Instinct MI300X"];
     let told = json(&expect(fleet.bluefin(&tune).args(for_it), 0));
     let rows = told[0]["rows"].as_array().unwrap();

@@ -224,7 +224,7 @@ impl LocalDevice {
 
     /// Starts an eval worker for each device in `crew`; what they do meanwhile.
     pub(crate) fn spawn(self, crew: &mut Crew) -> anyhow::Result<Utilisation> {
-        let metrics = eval_worker::Metrics::register(&crew.registry, crew.pipeline.clone())?;
+        let metrics = eval_worker::Metrics::register(&crew.registry, crew.pipeline.clone())?.keeping_courses();
         let utilisation = Utilisation { devices: self.devices.len(), metrics: metrics.clone() };
         let config = |device| {
             let mut config = eval_worker::Config::new("tune", Arc::new(device));
@@ -262,6 +262,9 @@ impl fmt::Display for Utilisation {
             f,
             "; {span:.1} s from the first job on the device{plural} to the last, {busy:.0} % of it busy with candidates"
         )?;
-        if idle.percent() >= WORTH_A_WORD { write!(f, "; without a job {idle}") } else { Ok(()) }
+        match idle.filter(|idle| idle.percent() >= WORTH_A_WORD) {
+            Some(idle) => write!(f, "; without a job {idle}"),
+            None => Ok(()),
+        }
     }
 }

@@ -30,6 +30,10 @@ use crate::timing::Limits;
 const CANDIDATES_AT_ONCE: usize = 2;
 /// Groups whose best time is remembered.
 const GROUPS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+/// A best time that was read longer ago is read again.
+const FRESH: Duration = Duration::from_millis(10);
+/// How long a device waits for that.
+const AT_ONCE: Duration = Duration::from_millis(50);
 
 /// A device, and how its child is started.
 #[derive(Clone, Debug)]
@@ -94,11 +98,6 @@ impl Evaluator for DeviceChild {
         }))
     }
 }
-
-/// A best time that was read longer ago is read again.
-const FRESH: Duration = Duration::from_millis(10);
-/// How long a device waits for that.
-const AT_ONCE: Duration = Duration::from_millis(50);
 
 struct Device {
     target: Target,

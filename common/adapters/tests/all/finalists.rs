@@ -141,4 +141,11 @@ fn a_device_that_is_off_says_nothing_against_its_own_share() {
     assert_eq!(on_two(1.25), [candidate("A", 1), candidate("A", 3)]);
     // No device is off by so much.
     assert_eq!(on_two(1.35), [candidate("A", 1), candidate("A", 4)]);
+    // However many devices there are.
+    let times: Vec<_> = (0..40).map(|param| ("A", param, 1.0 + 0.005 * param as f64)).collect();
+    let mut outcomes = tuned(&times);
+    for (at, outcome) in outcomes.iter_mut().enumerate() {
+        outcome.device_state.uuid = format!("GPU-{at}");
+    }
+    assert_eq!(finalists(&outcomes).len(), 8);
 }
