@@ -34,6 +34,9 @@ pub struct ModelArgs {
     /// Rows and columns of a block of the weights that has a scale, with --moe
     #[arg(long, value_name = "N,K", value_parser = pair, requires = "moe")]
     block_shape: Option<Pair>,
+    /// Each channel of the weights has a scale, and each token, with --moe
+    #[arg(long, requires = "moe", conflicts_with = "block_shape")]
+    per_channel: bool,
     /// GPUs, as their driver names them: 'NVIDIA H200'
     #[arg(long, value_name = "NAME")]
     pub gpu: Vec<String>,
@@ -142,7 +145,8 @@ impl ModelArgs {
             models.push(Model::read(path, self.dtype.asked)?);
         }
         let dtype = if let AskedType::Of(dtype) = self.dtype.asked { Some(dtype) } else { None };
-        let storage = Storage { dtype, block_shape: self.block_shape.map(|pair| pair.0), per_channel: false };
+        let storage =
+            Storage { dtype, block_shape: self.block_shape.map(|pair| pair.0), per_channel: self.per_channel };
         models.extend(self.moe.iter().map(|sizes| Model::of_sizes(sizes.0, storage)));
         Ok(models)
     }

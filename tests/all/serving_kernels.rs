@@ -86,6 +86,15 @@ fn every_config_is_checked_against_plain_sums() {
         let spec = bench.spec("4,64,128,2", &[more, &["--tokens", "8"]].concat());
         assert_eq!(bench.checked(&spec, 8, 3), (4, 4), "{more:?}");
     }
+    let of_integers = [
+        &["--dtype", "int8_w8a16"][..],
+        &["--dtype", "int8_w8a8"],
+        &["--dtype", "int8_w8a8", "--block-shape", "64,64"],
+    ];
+    for more in of_integers.into_iter().chain([&["--dtype", "fp8_w8a8", "--per-channel"][..]]) {
+        let spec = bench.spec("4,64,128,2", &[more, &["--tokens", "8"]].concat());
+        assert_eq!(bench.checked(&spec, 8, 1), (2, 2), "{more:?}");
+    }
     // A tile of the wrong expert is found, whatever the rounding.
     let source = spec.parent().unwrap().join("fused_moe.py");
     let wrong =

@@ -44,17 +44,24 @@ def fused_moe_kernel(
         for start in range(0, K, BLOCK_SIZE_K):
             x = tl.load(a, mask=is_route[:, None] & (k < K - start)[None, :], other=0.0)
             y = tl.load(b, mask=(k < K - start)[:, None] & is_column[None, :], other=0.0)
-            if use_fp8_w8a8 and group_k > 0:
+            if (use_fp8_w8a8 or use_int8_w8a8) and group_k > 0:
                 group = start // group_k
                 x_scale = tl.load(a_scale_ptr + row * stride_asm + group * stride_ask, mask=is_route, other=0.0)
                 of_column = b_scale_ptr + expert * stride_bse + n // group_n * stride_bsn + group * stride_bsk
                 y_scale = tl.load(of_column, mask=is_column, other=0.0)
                 sums += tl.dot(x, y) * x_scale[:, None] * y_scale[None, :]
+            elif use_int8_w8a8:
+                sums += tl.dot(x, y)
             else:
-                sums = tl.dot(x, y, acc=sums)
+                sums = tl.dot(x, y.to(x.dtype), acc=sums)
             a += BLOCK_SIZE_K * stride_ak
             b += BLOCK_SIZE_K * stride_bk
-        if use_fp8_w8a8 and group_k == 0:
+        if use_int8_w8a16 or per_channel_quant:
+            of_column = b_scale_ptr + expert * stride_bse + n * stride_bsn
+            sums = sums * tl.load(of_column, mask=is_column, other=0.0)[None, :]
+        if per_channel_quant:
+            sums = sums * tl.load(a_scale_ptr + row * stride_asm, mask=is_route, other=0.0)[:, None]
+        elif use_fp8_w8a8 and group_k == 0:
             sums = sums * tl.load(a_scale_ptr) * tl.load(b_scale_ptr + expert)
         if MUL_ROUTED_WEIGHT:
             sums = sums * tl.load(topk_weights_ptr + route, mask=is_route, other=0.0)[:, None]

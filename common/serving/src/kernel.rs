@@ -1,6 +1,7 @@
 //! Kernel specs of mixtures of experts: a problem for each number of tokens, both products in one candidate as an engine launches them by
 //! one row, and the engine's default rows as solvers of their own, so that each play-off has them.
 
+mod operands;
 mod toml;
 
 use std::collections::BTreeMap;
@@ -8,8 +9,9 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
+use self::operands::Operands;
 use crate::default::{Gpu, Question, default_row};
-use crate::engine::{Engine, Precision};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::file::ConfigFile;
 use crate::installed::Source;
@@ -79,16 +81,7 @@ pub struct Unmade {
 /// # Errors
 /// If layers whose weights are stored so are not known here.
 pub fn files(asked: &Asked<'_>, source: &Source) -> Result<BTreeMap<String, String>, Unmade> {
-    let unmade = |found: String, expected| Err(Unmade { found, expected });
-    let storage = asked.shape.storage;
-    if !matches!(storage.dtype, None | Some(Precision::Fp8W8A8)) || storage.per_channel {
-        let word = storage.dtype.map_or("16 bits", Precision::word);
-        let kind = if storage.per_channel { " with scales of channels" } else { "" };
-        return unmade(
-            format!("weights of {word}{kind}"),
-            "16 bits, or fp8_w8a8 with a scale for each expert or block",
-        );
-    }
+    let operands = Operands::of(asked.shape.storage, asked.half)?;
     let layer = match is_sglangs(asked, source) {
         true => include_str!("../kernels/layer_sglang.py"),
         false => include_str!("../kernels/layer.py"),
@@ -104,7 +97,7 @@ pub fn files(asked: &Asked<'_>, source: &Source) -> Result<BTreeMap<String, Stri
         files.insert("vllm/triton_utils/__init__.py".to_string(), triton.to_string());
     }
     let includes: Vec<String> = files.keys().filter(|name| *name != "layer.py").cloned().collect();
-    files.insert(SPEC_FILE.to_string(), toml::spec(asked, source, &includes));
+    files.insert(SPEC_FILE.to_string(), toml::spec(asked, operands, source, &includes));
     Ok(files)
 }
 

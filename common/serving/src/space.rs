@@ -63,8 +63,8 @@ pub fn pruned(engine: Engine, gpu: Gpu, tuned: &Tuned, tokens: i64) -> Vec<Row> 
     first
 }
 
-/// Whether weights are of 16 bits, for which spaces differ.
-fn is_16_bit(tuned: &Tuned) -> bool {
+/// Whether the tuners take a layer for one of 16 bits, as they do int8_w8a8: its spaces differ.
+pub(crate) fn is_16_bit(tuned: &Tuned) -> bool {
     !matches!(tuned.dtype, Some(Precision::Fp8W8A8 | Precision::Int8W8A16 | Precision::Int4W4A16))
 }
 

@@ -2,6 +2,7 @@ use bluefin_common::arch::Vendor;
 use bluefin_kernel_spec::{Bundle, KernelSpec};
 
 use super::*;
+use crate::engine::Precision;
 use crate::fit::{accumulators, misfit};
 use crate::quantised::Storage;
 use crate::space::{LADDER, distinct, pruned};
@@ -97,11 +98,12 @@ fn a_winner_is_a_row_of_the_engines() {
     let params: Vec<(String, i64)> = params.iter().map(|(key, value)| ((*key).to_string(), *value)).collect();
     assert_eq!(row_of(&asked_for, 64, "Searched", &params).short(), "16x64x128 g1 w4 s3");
     assert_eq!(row_of(&asked_for, 64, "Default64", &params), asked_for.default_row(64).ordered(Engine::VLLM));
-    let int8 = shape([8, 64, 64, 2], Storage { dtype: Some(Precision::Int8W8A16), ..Storage::default() });
-    let error = files(&asked(&int8, H100), &Source::own()).unwrap_err().to_string();
+    let grouped = Storage { dtype: Some(Precision::Int8W8A16), block_shape: Some([0, 128]), per_channel: false };
+    let error = files(&asked(&shape([8, 64, 64, 2], grouped), H100), &Source::own()).unwrap_err().to_string();
     assert_eq!(
         error,
-        "found weights of int8_w8a16, expected 16 bits, or fp8_w8a8 with a scale for each expert or block"
+        "found weights of int8_w8a16 in groups of 128, expected 16 bits, fp8_w8a8 or int8_w8a8 with a scale for each expert, channel or block, \
+         or int8_w8a16 with one for each channel"
     );
 }
 

@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 
 use bluefin_common::arch::Vendor;
 
+use super::operands::{Operands, Sizes};
 use super::{Asked, Routing, SEARCHED, is_naive, is_sglangs, sizes};
-use crate::engine::{Engine, Precision};
+use crate::engine::Engine;
 use crate::installed::Source;
 use crate::row::{K, M, N, NONKDIM, WARPS};
+use crate::space::is_16_bit;
 
 /// Routes of a launch's rows, sorted and in blocks of M, as vLLM makes room for them.
 const SORTED_BY_VLLM: &str = "if routes < experts { min(routes * BLOCK_SIZE_M, routes + experts * (BLOCK_SIZE_M - 1)) } else \
@@ -33,6 +35,12 @@ struct Product {
     is_weighted: bool,
 }
 
+impl Product {
+    fn sizes(&self) -> Sizes<'static> {
+        Sizes { rows: self.rows, n: self.n, k: self.k }
+    }
+}
+
 const PRODUCTS: [Product; 2] = [
     Product {
         entry: "first",
@@ -52,12 +60,12 @@ const PRODUCTS: [Product; 2] = [
     },
 ];
 
-pub(super) fn spec(asked: &Asked<'_>, source: &Source, includes: &[String]) -> String {
+pub(super) fn spec(asked: &Asked<'_>, operands: Operands, source: &Source, includes: &[String]) -> String {
     let mut text = head(asked, source, includes);
     let is_sglangs = is_sglangs(asked, source);
-    buffers(asked, &mut text);
-    tolerance(asked, &mut text);
-    reference(asked, &mut text);
+    buffers(asked, operands, &mut text);
+    tolerance(asked, operands, &mut text);
+    reference(asked, operands, &mut text);
     for tokens in asked.tokens {
         for (name, row) in asked.given(*tokens) {
             let applicable = format!("tokens == {tokens}");
@@ -66,6 +74,7 @@ pub(super) fn spec(asked: &Asked<'_>, source: &Source, includes: &[String]) -> S
                 applicable: &applicable,
                 naive: is_naive(asked.engine, asked.shape, *tokens),
                 is_sglangs,
+                operands,
             };
             solver.begin(&mut text);
             let fields: Vec<String> = row.0.iter().map(|(key, value)| format!("{key} = {value}")).collect();
@@ -82,9 +91,9 @@ pub(super) fn spec(asked: &Asked<'_>, source: &Source, includes: &[String]) -> S
             (true, true) => "routes * 4 <= experts",
         };
         let name = format!("{SEARCHED}{}", if naive { "Naive" } else { "" });
-        let solver = Solver { name: &name, applicable, naive, is_sglangs };
+        let solver = Solver { name: &name, applicable, naive, is_sglangs, operands };
         solver.begin(&mut text);
-        let constraints: Vec<String> = constraints(asked).iter().map(|one| format!("{one:?}")).collect();
+        let constraints: Vec<String> = constraints(asked, operands).iter().map(|one| format!("{one:?}")).collect();
         let _ = writeln!(text, "constraints = [{}]", constraints.join(", "));
         let _ = writeln!(text, "compile_cost = \"BLOCK_SIZE_M * BLOCK_SIZE_N / num_warps\"");
         solver.end(asked, &mut text);
@@ -116,35 +125,23 @@ fn head(asked: &Asked<'_>, source: &Source, includes: &[String]) -> String {
     text
 }
 
-fn buffers(asked: &Asked<'_>, text: &mut String) {
-    let operand = if asked.shape.storage.dtype == Some(Precision::Fp8W8A8) { "FP8" } else { asked.half };
+fn buffers(asked: &Asked<'_>, operands: Operands, text: &mut String) {
+    let Operands { activations, weights, .. } = operands;
     let mut add = |name: &str, of_type: &str, length: &str, role: &str, more: &str| {
         let _ = write!(
             text,
             "\n[[buffer]]\nname = \"{name}\"\ntype = \"{of_type}\"\nlength = \"{length}\"\nrole = \"{role}\"\n{more}"
         );
     };
-    add("x", operand, "tokens * hidden", "input", "");
-    add("w1", operand, "experts * wide * hidden", "input", "");
-    add("h", operand, "routes * intermediate", "input", "");
-    add("w2", operand, "experts * hidden * intermediate", "input", "");
-    let scale = "low = 0.5\nhigh = 1.0\n";
-    if operand == "FP8" {
-        let (lengths, [n, k]) = match asked.block_shape() {
-            None => (["1", "experts", "1", "experts"].map(str::to_string), [1, 1]),
-            Some([n, k]) => (
-                [
-                    format!("tokens * ceil_div(hidden, {k})"),
-                    format!("experts * ceil_div(wide, {n}) * ceil_div(hidden, {k})"),
-                    format!("routes * ceil_div(intermediate, {k})"),
-                    format!("experts * ceil_div(hidden, {n}) * ceil_div(intermediate, {k})"),
-                ],
-                [n, k],
-            ),
-        };
-        debug_assert!(n > 0 && k > 0, "blocks without rows are none");
-        for (name, length) in ["x_scale", "w1_scale", "h_scale", "w2_scale"].iter().zip(&lengths) {
-            add(name, "FP32", length, "input", scale);
+    add("x", activations, "tokens * hidden", "input", "");
+    add("w1", weights, "experts * wide * hidden", "input", "");
+    add("h", activations, "routes * intermediate", "input", "");
+    add("w2", weights, "experts * hidden * intermediate", "input", "");
+    for product in &PRODUCTS {
+        let [.., a_scale, w_scale] = product.buffers;
+        let scales = [a_scale, w_scale].into_iter().zip(operands.lengths(&product.sizes()));
+        for ((name, length), _) in scales.zip(operands.has_scales()).filter(|(_, has)| *has) {
+            add(name, "FP32", &length, "input", "low = 0.5\nhigh = 1.0\n");
         }
     }
     add("topk_weights", "FP32", "routes", "input", "low = 0.05\nhigh = 0.5\n");
@@ -172,31 +169,25 @@ fn buffers(asked: &Asked<'_>, text: &mut String) {
 }
 
 /// Outputs are rounded once, and sums are made in another order: what is wrong by a tile is wrong by the size of the sums.
-fn tolerance(asked: &Asked<'_>, text: &mut String) {
+fn tolerance(asked: &Asked<'_>, operands: Operands, text: &mut String) {
     let longest = f64::from(asked.shape.hidden.max(asked.shape.intermediate));
-    // The deviation of a sum of products of numbers that are uniform in [-1, 1].
-    let deviation = longest.sqrt() / 3.0;
+    let deviation = longest.sqrt() * operands.deviation();
     let share = if asked.shape.storage.dtype.is_some() { 0.03 } else { 0.01 };
     let _ = write!(text, "\n[tolerance.{}]\nabsolute = {:.4}\nrelative = 0.01\n", asked.half, share * deviation);
 }
 
 /// The constants that the launches of a solver have in common.
-fn constants(asked: &Asked<'_>, text: &mut String) {
-    let [n, k] = asked.block_shape().unwrap_or([0, 0]);
-    let is_fp8 = asked.shape.storage.dtype.is_some();
-    let _ = write!(
-        text,
-        "  [solver.constants]\n  TOP_K = {}\n  GROUP_N = {n}\n  GROUP_K = {k}\n  FP8 = {is_fp8}\n",
-        asked.shape.topk
-    );
+fn constants(asked: &Asked<'_>, operands: Operands, text: &mut String) {
+    let _ = write!(text, "  [solver.constants]\n  TOP_K = {}\n", asked.shape.topk);
+    operands.constants(text);
 }
 
-fn reference(asked: &Asked<'_>, text: &mut String) {
+fn reference(asked: &Asked<'_>, operands: Operands, text: &mut String) {
     text.push_str("\n[[solver]]\nname = \"Sums\"\nalgorithm = \"Direct\"\ncandidate = false\n");
-    constants(asked, text);
+    constants(asked, operands, text);
     for Product { entry, buffers, n, k, is_weighted, .. } in &PRODUCTS {
         let [a, w, c, ..] = buffers;
-        let [a_scale, w_scale] = scales(asked, buffers);
+        let [a_scale, w_scale] = scales(operands, buffers);
         let weights = if *is_weighted { "\"topk_weights\", " } else { "" };
         let _ = write!(
             text,
@@ -206,10 +197,11 @@ fn reference(asked: &Asked<'_>, text: &mut String) {
     }
 }
 
-/// The buffers of the scales, or None.
-fn scales(asked: &Asked<'_>, buffers: &[&'static str; 5]) -> [&'static str; 2] {
-    let [.., a_scale, w_scale] = buffers;
-    if asked.shape.storage.dtype.is_some() { [a_scale, w_scale] } else { ["none", "none"] }
+/// The buffers of the scales, or none.
+fn scales(operands: Operands, buffers: &[&'static str; 5]) -> [&'static str; 2] {
+    let [.., a_scale, w_scale] = *buffers;
+    let [of_activations, of_weights] = operands.has_scales();
+    [if of_activations { a_scale } else { "none" }, if of_weights { w_scale } else { "none" }]
 }
 
 /// A solver that launches both products.
@@ -218,6 +210,7 @@ struct Solver<'a> {
     applicable: &'a str,
     naive: bool,
     is_sglangs: bool,
+    operands: Operands,
 }
 
 impl Solver<'_> {
@@ -230,7 +223,7 @@ impl Solver<'_> {
     fn end(&self, asked: &Asked<'_>, text: &mut String) {
         let mut defines = Vec::new();
         // On Hopper the launcher turns products of FP8 round where tiles have few rows.
-        if asked.shape.storage.dtype.is_some() {
+        if self.operands.is_fp8() {
             let swaps = "if target == \\\"sm_90\\\" && BLOCK_SIZE_M < 64 && BLOCK_SIZE_N >= 64 { 1 } else { 0 }";
             defines.push(format!("SWAP = \"{swaps}\""));
         }
@@ -242,10 +235,10 @@ impl Solver<'_> {
         if !defines.is_empty() {
             let _ = writeln!(text, "defines = {{ {} }}", defines.join(", "));
         }
-        constants(asked, text);
+        constants(asked, self.operands, text);
         let _ =
             writeln!(text, "  NAIVE = {}\n  OUT = {{ dtype = \"{}\" }}", self.naive, asked.half.to_ascii_lowercase());
-        if asked.shape.storage.dtype.is_none() {
+        if !self.operands.is_fp8() {
             text.push_str("  SWAP = false\n");
         }
         for product in &PRODUCTS {
@@ -256,7 +249,7 @@ impl Solver<'_> {
     fn launch(&self, asked: &Asked<'_>, product: &Product, text: &mut String) {
         let Product { entry, buffers, rows, n, k, is_weighted } = product;
         let [a, w, c, ..] = buffers;
-        let [a_scale, w_scale] = scales(asked, buffers);
+        let [a_scale, w_scale] = scales(self.operands, buffers);
         let weights = if *is_weighted { "\"topk_weights\", " } else { "" };
         let (sorted, owners, padded) =
             if self.naive { ("none", "topk_ids", "endless") } else { ("sorted", "owners", "padded") };
@@ -271,15 +264,7 @@ impl Solver<'_> {
                 "if {rows} < BLOCK_SIZE_M {{ min({sorted_routes}, routes * BLOCK_SIZE_M) }} else {{ {sorted_routes} }}"
             )
         };
-        let [asm, bse, bsn] = match (asked.shape.storage.dtype, asked.block_shape()) {
-            (None, _) => ["0", "0", "0"].map(str::to_string),
-            (Some(_), None) => ["0", "1", "0"].map(str::to_string),
-            (Some(_), Some([block_n, block_k])) => [
-                format!("ceil_div({k}, {block_k})"),
-                format!("ceil_div({n}, {block_n}) * ceil_div({k}, {block_k})"),
-                format!("ceil_div({k}, {block_k})"),
-            ],
-        };
+        let [asm, bse, bsn] = self.operands.strides(&product.sizes());
         let whole = format!("{n} * {k}");
         let numbers = [n, k, em.as_str(), "routes", k, &whole, k, n, &asm, &bse, &bsn];
         let numbers: Vec<String> = numbers.iter().map(|number| format!("{{ i32 = \"{number}\" }}")).collect();
@@ -301,9 +286,9 @@ fn params(asked: &Asked<'_>, text: &mut String) {
 }
 
 /// What the engine's tuner leaves out, and what can not be launched.
-fn constraints(asked: &Asked<'_>) -> Vec<String> {
-    let is_fp8 = asked.shape.storage.dtype.is_some();
-    let bytes = if is_fp8 { 1 } else { 2 };
+fn constraints(asked: &Asked<'_>, operands: Operands) -> Vec<String> {
+    let [of_a, of_w] = operands.bytes();
+    let tiles = format!("(BLOCK_SIZE_M * {of_a} + BLOCK_SIZE_N * {of_w}) * BLOCK_SIZE_K");
     let mut constraints = Vec::new();
     if let Some([block_n, block_k]) = asked.block_shape() {
         constraints.push(match asked.engine == Engine::SGLANG {
@@ -313,32 +298,32 @@ fn constraints(asked: &Asked<'_>) -> Vec<String> {
     }
     if asked.gpu.vendor == Vendor::Amd {
         if asked.engine == Engine::SGLANG {
-            constraints.push(format!("(BLOCK_SIZE_M + BLOCK_SIZE_N) * BLOCK_SIZE_K * {bytes} <= shared_memory"));
+            constraints.push(format!("{tiles} <= shared_memory"));
             return constraints;
         }
-        constraints.extend(of_rocm(is_fp8, asked.gpu.is_cdna));
+        constraints.extend(of_rocm(is_16_bit(&asked.tuned()), asked.gpu.is_cdna));
         return constraints;
     }
     // Tiles of Hopper's own products keep a stage more than others.
-    let swaps = if is_fp8 { " || BLOCK_SIZE_N >= 64" } else { "" };
+    let swaps = if operands.is_fp8() { " || BLOCK_SIZE_N >= 64" } else { "" };
     let hopper = format!("target == \"sm_90\" && (BLOCK_SIZE_M >= 64{swaps})");
     let stages = format!("(if {hopper} {{ num_stages }} else {{ num_stages - 1 }})");
-    constraints.push(format!("(BLOCK_SIZE_M + BLOCK_SIZE_N) * BLOCK_SIZE_K * {bytes} * {stages} <= shared_memory"));
+    constraints.push(format!("{tiles} * {stages} <= shared_memory"));
     // More sums than a thread has registers are spilled: such candidates take longest to compile, and never win.
     constraints.push("BLOCK_SIZE_M * BLOCK_SIZE_N < 256 * 32 * num_warps".to_string());
     constraints
 }
 
 /// What vLLM's tuner keeps on ROCm: configs that go with both products, or with one of them.
-fn of_rocm(is_fp8: bool, is_cdna: bool) -> Vec<String> {
-    let bytes = if is_fp8 { 1 } else { 2 };
+fn of_rocm(is_16_bit: bool, is_cdna: bool) -> Vec<String> {
+    let bytes = if is_16_bit { 2 } else { 1 };
     let mut kept = vec![
         format!("{M} * {N} >= 64"),
         format!("routes * 2 >= {M} || {M} == 16"),
         format!("GROUP_SIZE_M == 1 || GROUP_SIZE_M * {M} <= routes"),
         format!("({M} + {N}) * {K} * {bytes} <= 65536"),
     ];
-    let has_instruction = is_cdna && !is_fp8;
+    let has_instruction = is_cdna && is_16_bit;
     if has_instruction {
         kept.push(format!("{NONKDIM} <= {M} && {NONKDIM} <= {N} && ({NONKDIM} < routes || {NONKDIM} == {M})"));
     }

@@ -1,0 +1,131 @@
+//! How a layer's operands are stored, and which of them have scales.
+
+use std::fmt::Write as _;
+
+use super::Unmade;
+use crate::engine::Precision;
+use crate::quantised::Storage;
+
+/// What the kernels multiply.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Operands {
+    pub activations: &'static str,
+    pub weights: &'static str,
+    pub scales: Scales,
+}
+
+/// What has a scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scales {
+    /// Nothing.
+    None,
+    /// All activations together, and the weights of each expert.
+    Tensors,
+    /// Each row of the activations, and each row of the weights.
+    Channels,
+    /// Each row of the weights.
+    WeightChannels,
+    /// So many rows and columns of the weights, and as many columns of each row of the activations.
+    Blocks([i64; 2]),
+}
+
+/// A product of the layer as its scales depend on it: rows, columns of the result, what is summed over, all as expressions.
+pub(super) struct Sizes<'a> {
+    pub rows: &'a str,
+    pub n: &'a str,
+    pub k: &'a str,
+}
+
+const EXPECTED: &str = "16 bits, fp8_w8a8 or int8_w8a8 with a scale for each expert, channel or block, or int8_w8a16 with one for each channel";
+
+impl Operands {
+    /// # Errors
+    /// If the engines' kernel does not take weights that are stored so.
+    pub(super) fn of(storage: Storage, half: &'static str) -> Result<Self, Unmade> {
+        let blocks = storage.block_shape.filter(|shape| *shape != [0, 0]).map(|shape| shape.map(i64::from));
+        let operands = |activations, weights, scales| Ok(Self { activations, weights, scales });
+        match (storage.dtype, blocks) {
+            (None, _) => operands(half, half, Scales::None),
+            (Some(Precision::Fp8W8A8), Some([n, k])) if n > 0 && k > 0 => {
+                operands("FP8", "FP8", Scales::Blocks([n, k]))
+            }
+            (Some(Precision::Fp8W8A8), None) if storage.per_channel => operands("FP8", "FP8", Scales::Channels),
+            (Some(Precision::Fp8W8A8), None) => operands("FP8", "FP8", Scales::Tensors),
+            (Some(Precision::Int8W8A8), Some([n, k])) if n > 0 && k > 0 => {
+                operands("INT8", "INT8", Scales::Blocks([n, k]))
+            }
+            // Both engines quantise such activations row by row.
+            (Some(Precision::Int8W8A8), None) => operands("INT8", "INT8", Scales::Channels),
+            (Some(Precision::Int8W8A16), None) => operands(half, "INT8", Scales::WeightChannels),
+            (Some(dtype), blocks) => {
+                let grouped = match blocks {
+                    Some([0, k]) => format!(" in groups of {k}"),
+                    Some([n, k]) => format!(" in blocks of {n} x {k}"),
+                    None => String::new(),
+                };
+                Err(Unmade { found: format!("weights of {}{grouped}", dtype.word()), expected: EXPECTED })
+            }
+        }
+    }
+
+    pub(super) fn is_fp8(self) -> bool {
+        self.weights == "FP8"
+    }
+
+    /// Bytes of an element of the activations, and of the weights.
+    pub(super) fn bytes(self) -> [i64; 2] {
+        [self.activations, self.weights].map(|of_type| if matches!(of_type, "FP8" | "INT8") { 1 } else { 2 })
+    }
+
+    /// The deviation of a product of two elements, as buffers are filled: floats uniform in [-1, 1], integers from -4 to 4 without zero.
+    pub(super) fn deviation(self) -> f64 {
+        let of = |of_type: &str| if of_type == "INT8" { 7.5_f64.sqrt() } else { (1.0_f64 / 3.0).sqrt() };
+        of(self.activations) * of(self.weights)
+    }
+
+    /// Which of the two operands have scales.
+    pub(super) fn has_scales(self) -> [bool; 2] {
+        [!matches!(self.scales, Scales::None | Scales::WeightChannels), self.scales != Scales::None]
+    }
+
+    /// How many scales activations and weights have.
+    pub(super) fn lengths(self, Sizes { rows, n, k }: &Sizes<'_>) -> [String; 2] {
+        match self.scales {
+            Scales::None => ["0", "0"].map(str::to_string),
+            Scales::Tensors => ["1", "experts"].map(str::to_string),
+            Scales::Channels | Scales::WeightChannels => [(*rows).to_string(), format!("experts * {n}")],
+            Scales::Blocks([block_n, block_k]) => [
+                format!("{rows} * ceil_div({k}, {block_k})"),
+                format!("experts * ceil_div({n}, {block_n}) * ceil_div({k}, {block_k})"),
+            ],
+        }
+    }
+
+    /// From one row of the activations, one expert, and one row of the weights to the scale of the next.
+    pub(super) fn strides(self, Sizes { n, k, .. }: &Sizes<'_>) -> [String; 3] {
+        match self.scales {
+            Scales::None => ["0", "0", "0"].map(str::to_string),
+            Scales::Tensors => ["0", "1", "0"].map(str::to_string),
+            Scales::Channels => ["1", n, "1"].map(str::to_string),
+            Scales::WeightChannels => ["0", n, "1"].map(str::to_string),
+            Scales::Blocks([block_n, block_k]) => [
+                format!("ceil_div({k}, {block_k})"),
+                format!("ceil_div({n}, {block_n}) * ceil_div({k}, {block_k})"),
+                format!("ceil_div({k}, {block_k})"),
+            ],
+        }
+    }
+
+    /// The constants that the kernel is told of it by.
+    pub(super) fn constants(self, text: &mut String) {
+        let [n, k] = if let Scales::Blocks(shape) = self.scales { shape } else { [0, 0] };
+        let is_int8 = self.activations == "INT8";
+        let _ = write!(
+            text,
+            "  GROUP_N = {n}\n  GROUP_K = {k}\n  FP8 = {}\n  INT8 = {is_int8}\n  INT8_WEIGHTS = {}\n  PER_CHANNEL = {}\n",
+            self.is_fp8(),
+            self.weights == "INT8" && !is_int8,
+            self.scales == Scales::Channels,
+        );
+    }
+}
