@@ -166,6 +166,7 @@ pub struct Description {
     pub target: Target,
     /// Unique over machines; empty where the device has none.
     pub uuid: String,
+    pub memory_bytes: u64,
     pub caches: Caches,
 }
 

@@ -68,7 +68,7 @@ fn host() -> DeviceInfo {
         device: "host".to_string(),
         name: description.name.clone(),
         target: description.target.to_string(),
-        memory_bytes: HostDevice::memory_bytes(),
+        memory_bytes: description.memory_bytes,
         driver: String::new(),
         runtime: String::new(),
         clock_mhz: None,
@@ -153,8 +153,7 @@ impl Inventory {
     #[must_use]
     pub fn children(&self, devices: &[&DeviceInfo], child: &ChildConfig) -> Vec<ChildConfig> {
         let allowed = allowed_cpus();
-        let near: Vec<_> = devices.iter().map(|device| placement::near(&device.pci)).collect();
-        let cpus: Vec<_> = placement::spread(&allowed, &near).into_iter().map(|cpu| child.cpu.or(cpu)).collect();
+        let cpus: Vec<_> = self.seats(&allowed, devices).into_iter().map(|cpu| child.cpu.or(cpu)).collect();
         let mut taken: Vec<u32> = cpus.iter().copied().flatten().collect();
         taken.sort_unstable();
         taken.dedup();
@@ -173,6 +172,21 @@ impl Inventory {
             ..self.child_of(device, child.clone())
         };
         devices.iter().zip(cpus).map(place).collect()
+    }
+
+    /// A CPU for each of `devices`. It follows from all GPUs of the machine: workers that serve one device each do not meet on a CPU,
+    /// nor do those in containers that see one GPU each.
+    fn seats(&self, allowed: &[u32], devices: &[&DeviceInfo]) -> Vec<Option<u32>> {
+        let here = self.gpus.iter().map(|gpu| (gpu.pci.to_lowercase(), gpu.device.as_str()));
+        let mut seats: Vec<(String, &str)> = here.collect();
+        let others = placement::gpus().into_iter().filter(|pci| !seats.iter().any(|(known, _)| known == pci));
+        seats.extend(others.map(|pci| (pci, "")).collect::<Vec<_>>());
+        seats.sort();
+        seats.push((String::new(), "host"));
+        let near: Vec<_> = seats.iter().map(|(pci, _)| placement::near(pci)).collect();
+        let cpus = placement::spread(allowed, &near);
+        let seat_of = |device: &&DeviceInfo| seats.iter().position(|(_, name)| *name == device.device);
+        devices.iter().map(|device| cpus.get(seat_of(device)?).copied().flatten()).collect()
     }
 
     /// How to start the child of `device`: `child` with that one device to see.
@@ -324,6 +338,18 @@ mod tests {
         }
         let none = Inventory { notes: vec!["cuda: libcuda.so.1: not found".to_string()], ..Inventory::default() };
         assert!(none.select("gpu").unwrap_err().contains("no GPU is usable here: cuda: libcuda.so.1: not found"));
+    }
+
+    #[test]
+    fn devices_of_several_workers_do_not_meet_on_a_cpu() {
+        let machine = machine();
+        let allowed: Vec<u32> = (0..16).collect();
+        let all: Vec<&DeviceInfo> = machine.gpus.iter().chain(&machine.host).collect();
+        let together = machine.seats(&allowed, &all);
+        let alone: Vec<_> = all.iter().flat_map(|device| machine.seats(&allowed, &[*device])).collect();
+        assert_eq!(together, alone);
+        let different: std::collections::BTreeSet<_> = together.iter().collect();
+        assert_eq!(different.len(), all.len(), "{together:?}");
     }
 
     #[test]

@@ -227,10 +227,10 @@ impl<D: Device> Posed<D> {
         let sets = Sets::allocate(device, (self.layout.bytes, self.origin), !self.saved.is_empty(), limits)?;
         let packed = std::mem::replace(&mut self.sets, sets);
         device.copy((&packed.memory, ORIGINAL), (&self.sets.memory, ORIGINAL), self.origin)?;
-        self.restore(device)?;
+        self.equip(device, module, seed);
+        self.reset(device)?;
         self.copy_first(device)?;
         self.next.set(0);
-        self.equip(device, module, seed);
         Ok(())
     }
 

@@ -22,9 +22,11 @@ use crate::device::{Description, Device, DeviceError};
 use crate::protocol::{Activity, FrameError, Identity, Phase, Ready, Reply, Request, Spent, read_frame};
 use crate::timing::{self, ClockWatch, Limits, Results, Rounds, better};
 
-/// Tasks whose answers are kept, with the current one.
-const TASKS: usize = 4;
-/// Bytes that one copy of the buffers of each may take together, but the current one.
+/// Tasks whose answers are kept, with the current one: jobs of many problems come by turns where many compilers are at work.
+const TASKS: usize = 128;
+/// The share of the device's memory that one copy of the buffers of each may take together, but the current one: one in so many.
+const TASK_SHARE: u64 = 16;
+/// As much is kept on a small device as well.
 const TASK_BYTES: u64 = 1 << 30;
 /// Requests between two looks at how fast the device is, if it never idles.
 const SENTINEL_EVERY: u32 = 64;
@@ -170,7 +172,7 @@ impl<D: Device> Server<D> {
         }
         self.workspace = None;
         let known = self.tasks.iter().position(|posed| posed.key == key).and_then(|index| self.tasks.remove(index));
-        while self.tasks.len() >= TASKS || self.bytes() > TASK_BYTES {
+        while self.tasks.len() >= TASKS || self.bytes() > self.task_bytes() {
             self.tasks.pop_back();
         }
         let posed = match self.pose((key, task.clone(), seed), known, data, code, limits) {
@@ -205,6 +207,10 @@ impl<D: Device> Server<D> {
         pose(&self.device, (key, task, seed), data, &loaded, limits, &self.reporter)
     }
 
+    fn task_bytes(&self) -> u64 {
+        (self.device.description().memory_bytes / TASK_SHARE).max(TASK_BYTES)
+    }
+
     fn bytes(&self) -> u64 {
         self.tasks.iter().map(Posed::bytes).sum()
     }
@@ -214,7 +220,15 @@ impl<D: Device> Server<D> {
             return Ok(());
         }
         self.workspace = None;
-        let memory = self.device.allocate(bytes).map_err(Failure::from);
+        let memory = self.device.allocate(bytes).or_else(|error| {
+            // What is kept of other problems is in the way.
+            if self.tasks.len() < 2 {
+                return Err(error);
+            }
+            self.tasks.truncate(1);
+            self.device.allocate(bytes)
+        });
+        let memory = memory.map_err(Failure::from);
         let memory = memory.map_err(|failure| Failure::new(failure.kind, format!("workspace: {}", failure.detail)))?;
         self.workspace = Some((bytes, memory));
         Ok(())

@@ -127,6 +127,7 @@ impl Gpu {
             name: format!("{name})"),
             target: facts.target,
             uuid: info.uuid.clone(),
+            memory_bytes: info.memory_bytes,
             // Whatever is to be evicted, all is.
             caches: Caches { bytes: facts.cache_bytes, by_line: false },
         };

@@ -96,12 +96,6 @@ impl HostDevice {
     fn refill(&self, refill: Refill<'_, Memory>, copy: usize) -> Result<(), DeviceError> {
         refill.of(copy).try_for_each(|(from, to, bytes)| self.copy((refill.memory, from), (refill.memory, to), bytes))
     }
-
-    /// Memory of the machine.
-    #[must_use]
-    pub fn memory_bytes() -> u64 {
-        memory::total()
-    }
 }
 
 impl Default for HostDevice {

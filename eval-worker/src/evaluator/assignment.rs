@@ -11,15 +11,21 @@ use bluefin_common::store::{Store, StoreError};
 use bluefin_common::task::{Task, TaskRef};
 use bluefin_common::wire;
 use bytes::Bytes;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use super::artifacts::{Artifact, Artifacts};
-use super::gpu_lock::GpuLock;
+use super::gpu_lock::{GpuLock, Held};
 use super::stop::Stop;
 use super::tasks::Tasks;
 use crate::supervisor::Translators;
 use crate::timing::Limits;
+
+/// A GPU is a job's alone, until this is dropped. That other processes may have it is known before the next job of this one looks.
+pub(crate) struct Turn<'a> {
+    _gpu: Held,
+    _turn: MutexGuard<'a, ()>,
+}
 
 /// A job that is to be evaluated. It is for the target and a method of whoever has it, has something built for each of its
 /// candidates if its method compiles, and has no outcome yet.
@@ -137,12 +143,31 @@ impl Assignment<'_> {
         gpu: &GpuLock,
         work: impl Future<Output = T>,
     ) -> Result<(T, Duration), Stop> {
-        let in_turn = async { (self.turn.lock().await, gpu.hold().await) };
-        let _turn = tokio::select! {
-            biased;
-            () = self.draining.cancelled() => return Err(Stop::drained()),
-            turn = in_turn => turn,
+        let _turn = self.turn_on(gpu).await?;
+        self.timed(work).await
+    }
+
+    /// Waits until a GPU is this job's alone.
+    ///
+    /// # Errors
+    /// Ends the way of the job if the worker drains before.
+    pub(crate) async fn turn_on(&self, gpu: &GpuLock) -> Result<Turn<'_>, Stop> {
+        let in_turn = async {
+            let turn = self.turn.lock().await;
+            Turn { _gpu: gpu.hold().await, _turn: turn }
         };
+        tokio::select! {
+            biased;
+            () = self.draining.cancelled() => Err(Stop::drained()),
+            turn = in_turn => Ok(turn),
+        }
+    }
+
+    /// Does `work` in this job's turn; what came of it and how long it took.
+    ///
+    /// # Errors
+    /// Ends the way of the job if its grace period ends meanwhile.
+    pub(crate) async fn timed<T>(&self, work: impl Future<Output = T>) -> Result<(T, Duration), Stop> {
         let began = Instant::now();
         tokio::select! {
             result = work => Ok((result, began.elapsed())),

@@ -1,6 +1,7 @@
 //! A device, through a child process: kernels are checked against their reference and timed.
 
 use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use bluefin_common::session::{SessionName, Stage};
 use bluefin_common::target::Target;
 use lru::LruCache;
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::sleep;
 
 use super::assignment::Assignment;
 use super::budget;
@@ -30,10 +31,8 @@ use crate::timing::Limits;
 const CANDIDATES_AT_ONCE: usize = 2;
 /// Groups whose best time is remembered.
 const GROUPS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
-/// A best time that was read longer ago is read again.
+/// How often the next in turn asks for the best time again.
 const FRESH: Duration = Duration::from_millis(10);
-/// How long a device waits for that.
-const AT_ONCE: Duration = Duration::from_millis(50);
 
 /// A device, and how its child is started.
 #[derive(Clone, Debug)]
@@ -94,6 +93,7 @@ impl Evaluator for DeviceChild {
             driver: worker.driver().to_string(),
             worker: Mutex::new(worker),
             translators: Translators::new(self.child.clone()),
+            next: Mutex::default(),
             best: Best::default(),
         }))
     }
@@ -106,6 +106,8 @@ struct Device {
     driver: String,
     worker: Mutex<DeviceWorker>,
     translators: Option<Translators>,
+    /// Held by the job that comes to the device next.
+    next: Mutex<()>,
     best: Best,
 }
 
@@ -163,13 +165,26 @@ impl Device {
         let job = assignment.job();
         let group = job.group();
         let read = || assignment.store.best_ms(&job.session, group);
-        let stored_ms = assignment.patience.with("read best", read).await?;
-        let asked = Instant::now();
+        let mut stored_ms = assignment.patience.with("read best", read).await?;
+        let turn = {
+            let _next = self.next.lock().await;
+            let mut turn = pin!(assignment.turn_on(&self.lock));
+            let mut pause = Duration::ZERO;
+            // While it waits other devices may tell of better ones, against which less is timed. The device does not wait for that.
+            loop {
+                let again = async {
+                    sleep(pause).await;
+                    read().await.ok().flatten()
+                };
+                tokio::select! {
+                    biased;
+                    turn = &mut turn => break turn?,
+                    best_ms = again => (stored_ms, pause) = (best_ms.or(stored_ms), FRESH),
+                }
+            }
+        };
         let work = async {
             let mut worker = self.worker.lock().await;
-            // Meanwhile other devices may have told of better ones, against which less is timed.
-            let again = if asked.elapsed() < FRESH { None } else { timeout(AT_ONCE, read()).await.ok() };
-            let stored_ms = again.and_then(Result::ok).flatten().or(stored_ms);
             let work = Work {
                 stage: job.stage,
                 task: &kernels.task,
@@ -186,7 +201,7 @@ impl Device {
             let nondeterministic = worker.nondeterministic().to_vec();
             Ok::<_, DeviceError>((results.collect::<Vec<_>>(), worker.state().clone(), nondeterministic))
         };
-        let (worked, took) = assignment.alone_on(&self.lock, work).await?;
+        let (worked, took) = assignment.timed(work).await?;
         let (results, state, nondeterministic) = worked?;
         let timed = results
             .iter()
@@ -194,6 +209,7 @@ impl Device {
             .filter(|timing| !timing.pruned)
             .map(|timing| timing.median_ms);
         self.best.of(job, timed.min_by(f64::total_cmp));
+        drop(turn);
         Ok(JobRan { results, state, nondeterministic, took })
     }
 }

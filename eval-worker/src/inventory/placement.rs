@@ -2,12 +2,18 @@
 //! where that is known; what is left over compiles.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::PathBuf;
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 /// Device memory that goes with each translator: its context takes some of it.
 const BYTES_OF_TRANSLATOR: u64 = 2 << 30;
+
+/// AMD and NVIDIA, as `/sys/bus/pci/devices/*/vendor` has them.
+const VENDORS: [&str; 2] = ["0x1002", "0x10de"];
+
+/// Displays, and accelerators without one.
+const CLASSES: [&str; 2] = ["0x03", "0x12"];
 
 /// More would start more slowly than they help.
 const MOST_TRANSLATORS: usize = 16;
@@ -19,11 +25,27 @@ pub fn allowed_cpus() -> Vec<u32> {
     (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).filter_map(|cpu| u32::try_from(cpu).ok()).collect()
 }
 
+/// Where the kernel describes what is on the PCI bus.
+fn pci_devices() -> PathBuf {
+    std::env::var_os("BLUEFIN_PCI_DEVICES").map_or_else(|| PathBuf::from("/sys/bus/pci/devices"), PathBuf::from)
+}
+
 /// CPUs that are near the device at this PCI address; none where the machine does not tell.
 pub(super) fn near(pci: &str) -> Vec<u32> {
-    let folder = std::env::var("BLUEFIN_PCI_DEVICES").unwrap_or_else(|_| "/sys/bus/pci/devices".to_string());
-    let file = Path::new(&folder).join(pci.to_lowercase()).join("local_cpulist");
+    let file = pci_devices().join(pci.to_lowercase()).join("local_cpulist");
     std::fs::read_to_string(file).map_or_else(|_| Vec::new(), |list| parse(&list))
+}
+
+/// PCI addresses of all GPUs of the machine, also of those that a process in a container may not use.
+pub(super) fn gpus() -> Vec<String> {
+    let folder = pci_devices();
+    let says = |address: &str, file: &str, ones: &[&str]| {
+        let found = std::fs::read_to_string(folder.join(address).join(file)).unwrap_or_default();
+        ones.iter().any(|one| found.starts_with(one))
+    };
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let addresses = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    addresses.filter(|address| says(address, "vendor", &VENDORS) && says(address, "class", &CLASSES)).collect()
 }
 
 /// A list as the kernel writes it: `0-3,8,10-11`.

@@ -43,6 +43,7 @@ pub(super) fn describe() -> Description {
         name: name(&cpuinfo),
         target: Target::Host,
         uuid: String::new(),
+        memory_bytes: super::memory::total(),
         caches: Caches { bytes: cache_bytes().unwrap_or(USUAL_CACHE), by_line: eviction::BY_LINE },
     }
 }
