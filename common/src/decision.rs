@@ -61,9 +61,9 @@ pub fn follow_ups(session: &Session, outcomes: &[Outcome]) -> Vec<Job> {
 }
 
 /// Takes find outcomes out of those of a group that do not follow from its perf outcomes: they were planned from others, some of which
-/// were lost with a store or are done again, and say nothing of these.
+/// were lost with a store or are done again, and say nothing of these. In a session of one stage nothing follows: its jobs were given.
 pub fn drop_void(session: &Session, outcomes: &mut Vec<Outcome>) {
-    if !session.stages.contains(&Stage::Find) {
+    if !Stage::ALL.iter().all(|stage| session.stages.contains(stage)) {
         return;
     }
     let follows: Vec<bool> = {

@@ -228,7 +228,7 @@ async fn a_play_off_of_others_is_followed_by_the_right_one() {
 #[test]
 fn a_play_off_of_an_incomplete_group_is_void() {
     let all = perf();
-    let session = session(&Stage::ALL);
+    let (session, only_find) = (session(&Stage::ALL), session(&[Stage::Find]));
     let play_off = |outcomes: &[Outcome]| {
         let candidates = finalists(outcomes).into_iter().map(|candidate| timed(candidate, 1.0, 0.0, 0)).collect();
         outcome(Stage::Find, candidates)
@@ -239,6 +239,10 @@ fn a_play_off_of_an_incomplete_group_is_void() {
     let mut outcomes = [vec![early.clone()], all.clone(), vec![right.clone()]].concat();
     drop_void(&session, &mut outcomes);
     assert_eq!(outcomes, [all.clone(), vec![right]].concat());
+    // Where play-offs are all that was asked for, they were given.
+    let mut given = vec![early.clone()];
+    drop_void(&only_find, &mut given);
+    assert_eq!(given.len(), 1);
     let mut outcomes = [all.clone(), vec![early]].concat();
     assert!(decide(&session, &outcomes).is_none());
     drop_void(&session, &mut outcomes);
