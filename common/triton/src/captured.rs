@@ -219,6 +219,13 @@ impl Captured {
         self.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
+    /// Where Triton keeps its choice in the folder `cache`. `None`: it keeps none.
+    #[must_use]
+    pub fn place_in(&self, cache: &Path) -> Option<PathBuf> {
+        let (folder, file) = self.cache.folder.as_ref().zip(self.cache.file.as_ref())?;
+        Some(cache.join(folder).join(file))
+    }
+
     /// Configs that the program's autotuner may choose from.
     #[must_use]
     pub fn configs(&self) -> usize {

@@ -122,7 +122,7 @@ impl Captured {
     }
 
     /// All that a config sets, what is computed from it, and what the program sets besides.
-    fn point(&self, config: &Config) -> BTreeMap<String, Typed> {
+    pub(crate) fn point(&self, config: &Config) -> BTreeMap<String, Typed> {
         let parts = [&self.launch_options, &config.options, &config.computed, &config.kwargs];
         parts.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())).collect()
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use bluefin_kernel_spec::{Bundle, KernelSpec};
 use serde_json::{Value as Json, json};
 
-use crate::{Captured, Process, Tuned, Winner};
+use crate::{Captured, Choice, Process, Tuned, Winner};
 
 const NAME: &str = "scale-0badcafe";
 
@@ -150,6 +150,58 @@ fn winners_come_back_as_triton_has_them() {
         json!({ "num_warps": { "int": 8 }, "num_ctas": { "int": 1 }, "num_stages": { "int": 3 } })
     );
     assert_eq!(document["kernels"][0]["source"], "abc");
+}
+
+/// A config as Triton's cache has it, with its times.
+fn timed(block: u64, warps: u64, ctas: u64, ms: &str) -> String {
+    format!(
+        "[{{\"kwargs\": {{\"BLOCK\": {block}}}, \"num_warps\": {warps}, \"num_ctas\": {ctas}, \"num_stages\": 3, \"maxnreg\": null, \
+         \"pre_hook\": null, \"ir_override\": null}}, [{ms}, {ms}, {ms}]]"
+    )
+}
+
+#[test]
+fn the_choice_in_a_cache_is_read_and_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let captured = put(folder.path(), &document());
+    let cache = folder.path().join("cache");
+    assert!(Choice::read(&cache, &captured).unwrap().is_none());
+    std::fs::create_dir_all(cache.join("ABC")).unwrap();
+    let read = |document: &str| {
+        std::fs::write(cache.join("ABC/scale.autotune.json"), document).unwrap();
+        Choice::read(&cache, &captured).map(|found| found.unwrap())
+    };
+    let kept =
+        |configs: &[String]| read(&format!("{{\"key\": [1000], \"configs_timings\": [{}]}}", configs.join(", ")));
+    let params = |choice: &Choice| {
+        let params = choice.params(&captured)?;
+        Some(params.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" "))
+    };
+    // The fastest, beside one that could not be launched.
+    let mut choice = kept(&[timed(64, 2, 1, "0.5"), timed(256, 4, 1, "0.25"), timed(512, 4, 1, "Infinity")]).unwrap();
+    assert_eq!(choice.short(), "BLOCK=256 num_warps=4 num_stages=3");
+    assert_eq!(params(&choice).unwrap(), "BLOCK=256 EVEN=false num_ctas=1 num_stages=3 num_warps=4");
+    // What lies beside the list, and what does not.
+    assert_eq!(params(&kept(&[timed(128, 8, 1, "1")]).unwrap()).unwrap(), "BLOCK=128 num_stages=3 num_warps=8");
+    assert_eq!(params(&kept(&[timed(128, 8, 2, "1")]).unwrap()), None);
+
+    let winner = Winner { params: [("BLOCK".to_string(), json!(64))].into(), median_ms: 0.125 };
+    choice.set(&captured, &winner);
+    let document: Json = serde_json::from_str(&choice.text()).unwrap();
+    assert_eq!(document["key"], json!([1000]));
+    assert_eq!(document["configs_timings"][0][0]["kwargs"], json!({ "BLOCK": 64 }));
+    assert_eq!(document["configs_timings"][0][1], json!([0.125, 0.125, 0.125]));
+    assert_eq!(document["configs_timings"].as_array().unwrap().len(), 1);
+
+    for (text, said) in [
+        ("{", "scale.autotune.json: EOF while parsing"),
+        ("{}", "configs_timings: found nothing, expected what Triton writes"),
+        ("{\"configs_timings\": []}", "configs_timings: found no config"),
+        ("{\"configs_timings\": [[1, 2]]}", "configs_timings[0]: found [1,2]"),
+    ] {
+        let error = read(text).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
 }
 
 #[test]

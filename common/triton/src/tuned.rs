@@ -103,9 +103,7 @@ impl Tuned {
             tuned.target = capture.target.clone();
             let (kwargs, options) = (winner.part(&first.kwargs), winner.part(&first.options));
             if let (Some(folder), Some(file)) = (&capture.cache.folder, &capture.cache.file) {
-                let ms = winner.median_ms;
-                // Triton keeps the median and two quantiles, and looks at the least.
-                let row = json!([config(&kwargs, &options), [ms, ms, ms]]);
+                let row = winner.cached(capture);
                 let content = json!({ "key": capture.key, "configs_timings": [row] });
                 tuned.cached.push(Cached { folder: folder.clone(), file: file.clone(), content });
             } else {
@@ -170,6 +168,12 @@ impl Winner {
         Ok(document.kernels.into_iter().filter_map(of).collect())
     }
 
+    /// As Triton's cache has it for a capture: beside its config the median and two quantiles, of which Triton takes the least.
+    pub(crate) fn cached(&self, capture: &Captured) -> Option<Json> {
+        let (first, ms) = (capture.configs.first()?, self.median_ms);
+        Some(json!([config(&self.part(&first.kwargs), &self.part(&first.options)), [ms, ms, ms]]))
+    }
+
     /// What it says of these names; of others what is there.
     fn part(&self, names: &BTreeMap<String, Typed>) -> BTreeMap<String, Typed> {
         let of = |(name, before): (&String, &Typed)| {
@@ -188,15 +192,19 @@ impl Winner {
     }
 }
 
-/// A `triton.Config` as its cache has it.
-fn config(kwargs: &BTreeMap<String, Typed>, options: &BTreeMap<String, Typed>) -> Json {
-    let plain = |value: &Typed| match value {
+/// A value as Triton's cache has it.
+pub(crate) fn plain(value: &Typed) -> Json {
+    match value {
         Typed::Int(value) => json!(value),
         Typed::Float(value) => json!(value),
         Typed::Bool(value) => json!(value),
         Typed::Str(value) => json!(value),
         Typed::None(_) | Typed::Dtype(_) | Typed::Tuple(_) => Json::Null,
-    };
+    }
+}
+
+/// A `triton.Config` as its cache has it.
+fn config(kwargs: &BTreeMap<String, Typed>, options: &BTreeMap<String, Typed>) -> Json {
     let option = |name: &str| options.get(name).map_or(Json::Null, plain);
     let kwargs: serde_json::Map<String, Json> =
         kwargs.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
