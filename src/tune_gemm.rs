@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::gemm::files::{self, Entry, Size};
-use bluefin_campaign::gemm::products::{Done, ProductKind, Products, Tuned, What, best};
+use bluefin_campaign::gemm::kind::{ProductKind, ProductKindArgs};
+use bluefin_campaign::gemm::products::{Done, Products, Tuned, What, best};
 use bluefin_campaign::gemm::space::{Config, Dtype, Space};
 use bluefin_campaign::machine::local::{Compilers, LocalDevice};
 use bluefin_campaign::ports::StoreArgs;
@@ -67,15 +68,8 @@ pub struct TuneGemmArgs {
     /// B is column major
     #[arg(long = "col_b")]
     col_b: bool,
-    /// Type of A
-    #[arg(long = "dtype_a", value_enum, default_value_t = Dtype::Fp16)]
-    dtype_a: Dtype,
-    /// Type of B
-    #[arg(long = "dtype_b", value_enum, default_value_t = Dtype::Fp16)]
-    dtype_b: Dtype,
-    /// Type of C
-    #[arg(long = "dtype_c", value_enum, default_value_t = Dtype::Fp16)]
-    dtype_c: Dtype,
+    #[command(flatten)]
+    kind: ProductKindArgs,
     /// Use the first so many GPUs
     #[arg(long, value_name = "N", conflicts_with = "gpu_ids")]
     ngpus: Option<u32>,
@@ -88,15 +82,6 @@ pub struct TuneGemmArgs {
     /// Compilers to run at a time [default: the number of CPUs]
     #[arg(long = "num_threads", value_name = "N")]
     num_threads: Option<usize>,
-    /// Add a bias to each row of C
-    #[arg(long = "bias_vector")]
-    bias_vector: bool,
-    /// FP32 products of FP32 matrices, instead of those of 10 bits of mantissa that Triton makes of them by default
-    #[arg(long)]
-    ieee: bool,
-    /// Which configs are tried [default: v3.4 on AMD GPUs, cuda on NVIDIA's]
-    #[arg(long, value_enum)]
-    space: Option<Space>,
     /// Configs of each solver that are tried for a size: quick (8), normal (16), thorough (64), all, or a number [default: thorough, if the search
     /// learns, else all]
     #[arg(long)]
@@ -148,7 +133,7 @@ struct Workplace<'a> {
 impl TuneGemmArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         self.unneeded.notes().iter().for_each(|note| eprintln!("{note}"));
-        let kind = self.kind()?;
+        let kind = self.kind.kind()?;
         let mut files = vec![self.entries()?];
         if let Some(reference) = &self.reference {
             files.push(files::read(reference, |note| eprintln!("{note}"))?);
@@ -233,21 +218,6 @@ impl TuneGemmArgs {
         Ok(vec![Entry { size, config: None }])
     }
 
-    /// What all products are.
-    fn kind(&self) -> anyhow::Result<ProductKind> {
-        use Dtype::{Bf8, Bf16, Fp8, Fp16, Fp32, Int8};
-        match (self.dtype_a, self.dtype_b) {
-            (Fp16, Fp16) | (Bf16, Bf16) | (Fp32, Fp32) | (Int8, Int8) | (Fp8 | Bf8, Fp8 | Bf8) => {}
-            _ => {
-                return Err(crate::usage(
-                    "-dtype_a and -dtype_b: expected both fp16, bf16, fp32 or int8, or any of fp8 and bf8",
-                ));
-            }
-        }
-        let types = [self.dtype_a, self.dtype_b, self.dtype_c];
-        Ok(ProductKind { types, bias: self.bias_vector, ieee: self.ieee, space: self.space })
-    }
-
     /// What is done with all products.
     fn what(&self, priors: Option<Digest>) -> anyhow::Result<What> {
         if self.benchmark || self.compare_wo_tuning {
@@ -271,7 +241,7 @@ impl TuneGemmArgs {
         priors: Option<Digest>,
     ) -> anyhow::Result<Products> {
         let products = Products::of(entries, kind, target, self.what(priors)?)?;
-        if self.dtype_a == Dtype::Fp32 && !self.ieee {
+        if kind.types[0] == Dtype::Fp32 && !kind.ieee {
             eprintln!(
                 "fp32: products are of 10 bits of mantissa where the GPU has such (TF32, XF32), as tune_gemm.py has them; \
                  --ieee keeps all 24"
@@ -298,7 +268,7 @@ impl TuneGemmArgs {
         if let Some(reference) = results.get(1) {
             return regression::report(done, reference);
         }
-        self.write(done)?;
+        self.write(done, &kind)?;
         Ok(if done.iter().all(|(_, summary)| best(summary).is_some()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
@@ -355,13 +325,8 @@ impl TuneGemmArgs {
         eprintln!("{}", winners::sheet(&summaries, width::of_stdout()).fitting(width::of_stdout()));
     }
 
-    /// The space whose form lines are written in.
-    fn written(&self) -> Space {
-        self.space.unwrap_or(Space::V3)
-    }
-
     /// Writes the results where they are wanted.
-    fn write(&self, done: &[Done]) -> anyhow::Result<()> {
+    fn write(&self, done: &[Done], kind: &ProductKind) -> anyhow::Result<()> {
         if self.compare_wo_tuning {
             return Ok(());
         }
@@ -381,7 +346,8 @@ impl TuneGemmArgs {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
                 read => read.with_context(|| path.display().to_string())?,
             };
-            let lines = timed.iter().map(|(size, us, config)| (*size, files::line(self.written(), size, config, *us)));
+            let space = kind.space.unwrap_or(Space::V3);
+            let lines = timed.iter().map(|(size, us, config)| (*size, files::line(space, size, config, *us)));
             files::merged(&before, &lines.collect::<Vec<_>>())
         };
         files::replace(&path, &text)?;

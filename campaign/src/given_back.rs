@@ -84,7 +84,7 @@ pub fn tuned_in(folder: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Writes a file, whole or not at all.
-fn put(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+pub(crate) fn put(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
     let mut files = FileSet::new(folder).with_context(|| folder.display().to_string())?;
     let path = files.add(name)?;
     let mut file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;

@@ -30,9 +30,11 @@ pub mod session;
 pub mod site;
 pub mod stretches;
 pub mod timed;
+pub mod verify;
 pub mod whole;
 
 mod forgotten;
+mod given;
 mod usage;
 mod worth;
 

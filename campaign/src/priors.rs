@@ -50,8 +50,18 @@ pub async fn keep(
     let path = Path::new(from);
     let rows = if path.is_file() { of_file(path, target, other).await } else { of_store(store, from, target).await };
     let rows = rows.with_context(|| format!("--from {from}"))?;
-    ensure!(!rows.is_empty(), "--from {from}: found no winner, expected one or more");
-    Ok(store.put_blob(&wire::encode(&PriorRows(rows))?).await?)
+    put(store, rows).await?.with_context(|| format!("--from {from}: found no winner, expected one or more"))
+}
+
+/// The same of winners that are at hand. `None`: there are none.
+///
+/// # Errors
+/// If the store fails.
+pub(crate) async fn put(store: &dyn Store, rows: Vec<Prior>) -> anyhow::Result<Option<Digest>> {
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(store.put_blob(&wire::encode(&PriorRows(rows))?).await?))
 }
 
 /// What is wanted, beginning with the winners that `from` names.

@@ -1,7 +1,5 @@
 //! The ladder of batch sizes of a mixture of experts: a problem for each, in one session, and the row that each comes to.
 
-pub mod verify;
-
 use std::collections::HashMap;
 
 use bluefin_common::clock::now_ms;
@@ -48,8 +46,6 @@ pub struct Tuned {
     pub rungs: Vec<Rung>,
     /// The session that was carried out.
     pub session: Session,
-    /// Of the problems.
-    pub groups: Vec<GroupId>,
     /// How busy the devices were, in words.
     pub utilisation: Option<String>,
     /// What compiled all of it.
@@ -65,8 +61,6 @@ pub struct How {
     pub search: Option<SearchPlan>,
     /// Winners of earlier work, which searches begin with.
     pub priors: Option<Digest>,
-    /// What tells the session from others that are asked for the same, where times are to be taken anew.
-    pub anew: Option<String>,
 }
 
 impl Ladder {
@@ -85,6 +79,11 @@ impl Ladder {
         };
         let problems = asked.tokens.iter().map(problem).collect::<anyhow::Result<_>>()?;
         Ok(Self { loaded, problems })
+    }
+
+    /// The spec of its kernels, and the problem of each batch size.
+    pub(crate) fn into_parts(self) -> (LoadedSpec, Vec<(i64, Problem)>) {
+        (self.loaded, self.problems)
     }
 
     /// Tunes all batch sizes for `target`, by the compilers and devices that are `local`, or by a fleet. `None`: a signal interrupted it.
@@ -125,14 +124,14 @@ impl Ladder {
         let rungs = self.problems.iter().map(rung).collect();
         // All workers of a session have the same compiler, or are not of it.
         let triton = store.pins(&session.name).await?.values().find_map(|value| triton_in(value));
-        Ok(Some(Tuned { rungs, session, groups, utilisation, triton }))
+        Ok(Some(Tuned { rungs, session, utilisation, triton }))
     }
 
     /// Results of another compiler, device, search or beginning are another session.
     fn session(&self, target: &Target, versions: &str, how: &How) -> anyhow::Result<Session> {
         let (search, priors) =
             (how.search.as_ref().map(|plan| format!("{plan:?}")), how.priors.map(|blob| blob.to_string()));
-        let said = search.as_deref().into_iter().chain(priors.as_deref()).chain(how.anew.as_deref());
+        let said = search.as_deref().into_iter().chain(priors.as_deref());
         let shaped = [versions].into_iter().chain(said).map(str::as_bytes);
         let shaped = Digest::of_parts(digest::VERSIONS, shaped);
         let name = format!("serving-{target}-{}", &shaped.short()[..8]).parse()?;

@@ -20,6 +20,11 @@ pub struct SourceArgs {
 }
 
 impl SourceArgs {
+    /// Whether anything is said.
+    pub fn is_given(&self) -> bool {
+        self.installed.is_some()
+    }
+
     /// Says whose it is.
     pub fn source(&self, engine: Engine) -> anyhow::Result<Source> {
         let found = match &self.installed {

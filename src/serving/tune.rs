@@ -168,7 +168,6 @@ impl TuneArgs {
             budget: self.budget,
             search: self.search.plan()?,
             priors: self.search.priors(&*site.ports.store, &place.target, None).await?,
-            anew: None,
         };
         let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| eprintln!("{line}")));
         let (ladder, local) = (Ladder::of(&asked, &source)?, place.local.clone());

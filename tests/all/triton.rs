@@ -212,3 +212,90 @@ fn products_are_tuned_and_what_was_found_is_benchmarked() {
     let without = expect(&mut run(&["tune-gemm", "--benchmark", "--gemm_size_file", "sizes.yaml"]), 2);
     assert!(text(&without.stderr).contains("17 x 24 x 32 has no config"), "{without:?}");
 }
+
+/// A line of a file of tune_gemm.py: M, N and K, blocks, warps and stages.
+fn tuned([m, n, k]: [u32; 3], [block_m, block_n, block_k]: [u32; 3], warps: u32, stages: u32) -> String {
+    format!(
+        "- {{'M': {m}, 'N': {n}, 'K': {k}, 'rowMajorA': 'T', 'rowMajorB': 'N', 'BLOCK_SIZE_M': {block_m}, 'BLOCK_SIZE_N': {block_n}, \
+         'BLOCK_SIZE_K': {block_k}, 'GROUP_SIZE_M': 1, 'SPLIT_K': 1, 'num_warps': {warps}, 'num_stages': {stages}, 'waves_per_eu': 0, \
+         'matrix_instr_nonkdim': 16, 'kpack': 1, 'mine': 'x'}} # TFLOPS: 9.00 time(us): 1.00\n"
+    )
+}
+
+#[test]
+fn configs_that_lose_to_the_default_are_told_and_replaced() {
+    let Some((machine, run)) = on_gpu() else { return };
+    let read = || std::fs::read_to_string(machine.folder().join("tuned.yaml")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(machine.folder().join(name), text).unwrap();
+    let (default, odd) = (tuned([48, 48, 64], [64, 64, 64], 4, 2), tuned([40, 40, 64], [64, 64, 64], 4, 0));
+    let slow = tuned([64, 64, 64], [64, 64, 16], 8, 2);
+    let before = format!("# mine\n{}{default}{slow}{odd}", tuned([32, 32, 64], [32, 32, 64], 1, 2));
+    write("tuned.yaml", &before);
+    write("known.yaml", &tuned([64, 64, 64], [32, 32, 64], 1, 2));
+    let told = json(&expect(&mut run(&["verify", "tuned.yaml", "--known", "known.yaml", "--json"]), 1));
+    let rows = told[0]["rows"].as_array().unwrap();
+    let verdicts: Vec<&str> = rows.iter().map(|row| row["verdict"].as_str().unwrap()).collect();
+    assert_eq!(verdicts, ["faster", "default", "slower", "unknown"], "{told:#}");
+    let slower = &rows[2];
+    assert_eq!((&slower["size"]["m"], &slower["row"]["num_warps"]), (&64.into(), &8.into()), "{slower:#}");
+    assert!(slower["known"]["median_ms"].is_number() && rows[0]["known"].is_null(), "{told:#}");
+    assert!(slower["regret"].as_f64().unwrap() > 0.0 && told[0]["replaced"] == false, "{told:#}");
+    assert!(rows[3]["reason"].as_str().unwrap().contains("num_stages: found 0, expected one of 2"), "{told:#}");
+    assert_eq!(read(), before);
+
+    let said = text(&expect(&mut run(&["verify", "tuned.yaml", "--fix"]), 0).stdout);
+    assert!(said.contains("64x64x64 TN SLOWER  64x64x16 g1 w8 s2"), "{said}");
+    let fixed = read();
+    let row = fixed.lines().nth(3).unwrap();
+    assert!(row.starts_with(tuned([64, 64, 64], [64, 64, 64], 4, 2).split(" # ").next().unwrap()), "{fixed}");
+    assert!(!row.ends_with("time(us): 1.00"), "{fixed}");
+    assert_eq!(fixed.replace(&format!("{row}\n"), &slow), before, "nothing else");
+    let again = text(&expect(&mut run(&["verify", "tuned.yaml"]), 0).stdout);
+    assert!(again.contains("64x64x64 TN DEFAULT"), "{again}");
+
+    // What is searched for begins with what is there.
+    write("tuned.yaml", &before);
+    let retuned = expect(&mut run(&["verify", "tuned.yaml", "--retune", "--budget", "8"]), 0);
+    assert!(text(&retuned.stderr).contains("of earlier work begin the searches"), "{retuned:?}");
+    let again = text(&expect(&mut run(&["verify", "tuned.yaml"]), 0).stdout);
+    assert!(!again.contains("SLOWER"), "{again}");
+}
+
+#[test]
+fn what_is_verified_is_of_one_kind_with_its_own_flags() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.yaml", "b.json", "notes.txt"] {
+        std::fs::write(folder.path().join(name), "- {'M': 1, 'N': 2, 'K': 3}\n").unwrap();
+    }
+    std::fs::create_dir(folder.path().join("cache")).unwrap();
+    let said = |line: &str, code| {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        text(&expect(bluefin().current_dir(folder.path()).arg("verify").args(arguments), code).stderr)
+    };
+    for (line, code, expected) in [
+        (
+            "a.yaml b.json",
+            2,
+            "b.json: found a config file of vLLM or SGLang, expected a file of tune_gemm.py as the first is",
+        ),
+        ("a.yaml --hidden 4", 2, "--hidden: found a file of tune_gemm.py, expected a config file of vLLM or SGLang"),
+        (
+            "b.json --dtype_a bf16",
+            2,
+            "--dtype_a: found a config file of vLLM or SGLang, expected a file of tune_gemm.py",
+        ),
+        ("b.json --triton kernels", 2, "--triton: found a config file of vLLM or SGLang, expected a cache of Triton's"),
+        ("b.json --topk 2", 2, "name --hidden and --topk"),
+        ("cache", 2, "name the kernels of its program with --triton"),
+        (
+            "notes.txt",
+            2,
+            "notes.txt: found neither a folder nor a known extension, expected .json, .yaml or a cache of Triton's",
+        ),
+        ("a.yaml", 1, "a.yaml: 1x2x3 TT: found no config, expected one for each size"),
+        ("a.yaml --dtype_b int8", 2, "-dtype_a and -dtype_b: expected both fp16"),
+    ] {
+        let said = said(line, code);
+        assert!(said.contains(expected), "{line}: {said}");
+    }
+}

@@ -148,6 +148,69 @@ fn what_was_found_comes_back_into_the_program() {
     assert!(printed.contains(&format!("gather BLOCK: {found}")) && printed.ends_with("benchmarked 0\n"), "{printed}");
 }
 
+/// The choices in Triton's cache are held against the config that the program runs by without it.
+#[test]
+fn choices_that_lose_to_the_programs_own_are_told_and_replaced() {
+    let Some(program) = Program::new() else { return };
+    program.captured("sums 64");
+    let machine = HipMachine::new("gfx942-304");
+    let verify = |more: &[&str]| {
+        let mut verify = program.bluefin();
+        verify.args(["verify", "cache", "--triton", "kernels", "--device", "gpu"]).args(more);
+        verify.envs(machine.environment()).env("BLUEFIN_STANDIN_BACKEND", "executed");
+        verify.env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
+        verify
+    };
+    let kernels = program.folder.path().join("kernels");
+    let capture = std::fs::read_dir(&kernels).unwrap().map(|entry| entry.unwrap().path().join("capture.json"));
+    let capture = capture.into_iter().find(|path| path.is_file()).unwrap();
+    let capture: Value = serde_json::from_str(&std::fs::read_to_string(capture).unwrap()).unwrap();
+    let place = |part: &str| capture["cache"][part].as_str().unwrap();
+    let folder = program.folder.path().join("cache").join(place("folder"));
+    std::fs::create_dir_all(program.folder.path().join("cache")).unwrap();
+    let none = text(&expect(&mut verify(&[]), 1).stderr);
+    assert!(none.contains("cache: found no choice for a kernel of kernels, expected files such as cache/"), "{none}");
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.join(place("file"));
+    let put = |block: u32, warps: u32| {
+        let config = format!(
+            "{{\"kwargs\": {{\"BLOCK\": {block}}}, \"num_warps\": {warps}, \"num_ctas\": 1, \"num_stages\": 3, \"maxnreg\": null, \
+             \"pre_hook\": null, \"ir_override\": null}}"
+        );
+        std::fs::write(&path, format!("{{\"key\": [64], \"configs_timings\": [[{config}, [1.0, 1.0, 1.0]]]}}"))
+            .unwrap();
+    };
+    let kept = || -> Value { serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap() };
+    // In the program's list, and beside it.
+    for (block, warps) in [(256, 4), (512, 8)] {
+        put(block, warps);
+        let told = json(&expect(&mut verify(&["--json"]), 1));
+        let row = &told[0]["rows"][0];
+        assert_eq!((&row["function"], &row["verdict"]), (&"gather".into(), &"slower".into()), "{told:#}");
+        assert_eq!((&row["row"]["kwargs"]["BLOCK"], &told[0]["replaced"]), (&block.into(), &false.into()), "{told:#}");
+    }
+    let said = text(&expect(&mut verify(&["--fix"]), 0).stdout);
+    assert!(said.contains(" SLOWER  BLOCK=512 num_warps=8 num_stages=3: "), "{said}");
+    let fixed = kept();
+    assert_eq!(
+        (&fixed["key"], &fixed["configs_timings"][0][0]["kwargs"]["BLOCK"]),
+        (&serde_json::json!([64]), &64.into())
+    );
+    let said = text(&expect(&mut verify(&[]), 0).stdout);
+    assert!(said.contains(" DEFAULT "), "{said}");
+    // The program takes it.
+    let mut alone = Command::new(&program.python);
+    alone.args(["-W", "ignore"]).arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-ins/triton/program.py"));
+    alone.env("TRITON_CACHE_AUTOTUNING", "1").env("TRITON_CACHE_DIR", program.folder.path().join("cache"));
+    alone.env("PYTHONDONTWRITEBYTECODE", "1").env("STAND_IN_KERNELS", "sums 64");
+    let printed = text(&expect(&mut alone, 0).stdout);
+    assert!(printed.contains("gather BLOCK: 64") && printed.ends_with("benchmarked 0\n"), "{printed}");
+
+    put(256, 4);
+    expect(&mut verify(&["--retune"]), 0);
+    assert_ne!(kept()["configs_timings"][0][0]["kwargs"]["BLOCK"], 256);
+}
+
 /// A function without an autotuner is captured if that is asked, and launched with what was found for it.
 #[test]
 fn a_launch_without_an_autotuner_is_one_config() {

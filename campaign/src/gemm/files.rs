@@ -2,11 +2,12 @@
 //! an input file.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use bluefin_common::files::FileSet;
+use serde::Serialize;
 use yaml_rust2::yaml::{Hash, Yaml, YamlLoader};
 
 use super::space::{Config, Space};
@@ -25,14 +26,14 @@ pub const CONFIG: [&str; 10] = [
     "kpack",
 ];
 /// What configs of older files do not say.
-const DEFAULTS: [(&str, i64); 3] = [("waves_per_eu", 0), ("matrix_instr_nonkdim", 16), ("kpack", 1)];
+pub(super) const DEFAULTS: [(&str, i64); 3] = [("waves_per_eu", 0), ("matrix_instr_nonkdim", 16), ("kpack", 1)];
 /// The key of the last entry of a config, and what newer copies of the script call it.
 const SCHEDULE: [&str; 2] = ["instruction_sched_variant", "schedule_hint"];
 /// Largest size of a matrix.
 const MAX_SIZE: i64 = i32::MAX as i64;
 
 /// A matrix product to be tuned: C (m x n) = A (m x k) x B (k x n).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Size {
     /// Rows of C.
     pub m: i64,
@@ -44,6 +45,19 @@ pub struct Size {
     pub row_a: bool,
     /// The same of B.
     pub row_b: bool,
+}
+
+/// `640x5120x2560 TN`
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { m, n, k, row_a, row_b } = *self;
+        write!(f, "{m}x{n}x{k} {}{}", order(row_a), order(row_b))
+    }
+}
+
+/// `T` is row major.
+fn order(row: bool) -> char {
+    if row { 'T' } else { 'N' }
 }
 
 /// A line of a file.
@@ -66,7 +80,21 @@ pub fn read(path: &Path, mut note: impl FnMut(String)) -> anyhow::Result<Vec<Ent
     parse(&text, told).with_context(|| path.display().to_string())
 }
 
-fn parse(text: &str, mut note: impl FnMut(String)) -> anyhow::Result<Vec<Entry>> {
+pub(super) fn parse(text: &str, mut note: impl FnMut(String)) -> anyhow::Result<Vec<Entry>> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut seen = BTreeMap::new();
+    for (number, entry) in items(text)? {
+        if let Some(first) = seen.insert(entry.size, number) {
+            note(format!("line {number} takes the place of line {first}, which is of the same size"));
+            entries.retain(|earlier| earlier.size != entry.size);
+        }
+        entries.push(entry);
+    }
+    Ok(entries)
+}
+
+/// All items of the list, each with its line.
+pub(super) fn items(text: &str) -> anyhow::Result<Vec<(usize, Entry)>> {
     let documents = YamlLoader::load_from_str(text).context("expected YAML")?;
     let list = match documents.as_slice() {
         [Yaml::Array(list)] => list,
@@ -79,18 +107,11 @@ fn parse(text: &str, mut note: impl FnMut(String)) -> anyhow::Result<Vec<Entry>>
         .filter(|(_, line)| line.trim_start().starts_with('-'))
         .map(|(number, _)| number)
         .collect();
-    let mut entries: Vec<Entry> = Vec::with_capacity(list.len());
-    let mut seen = BTreeMap::new();
-    for (index, item) in list.iter().enumerate() {
+    let item = |(index, item): (usize, &Yaml)| {
         let number = lines.get(index).copied().unwrap_or(index + 1);
-        let entry = entry(item).with_context(|| format!("line {number}"))?;
-        if let Some(first) = seen.insert(entry.size, number) {
-            note(format!("line {number} takes the place of line {first}, which is of the same size"));
-            entries.retain(|earlier| earlier.size != entry.size);
-        }
-        entries.push(entry);
-    }
-    Ok(entries)
+        Ok((number, entry(item).with_context(|| format!("line {number}"))?))
+    };
+    list.iter().enumerate().map(item).collect()
 }
 
 fn entry(item: &Yaml) -> anyhow::Result<Entry> {
@@ -178,7 +199,6 @@ pub fn number(value: f64) -> String {
 
 /// `{'M': 640, ...}` without the braces.
 fn sizes(size: &Size) -> String {
-    let order = |row: bool| if row { 'T' } else { 'N' };
     let Size { m, n, k, row_a, row_b } = *size;
     format!("'M': {m}, 'N': {n}, 'K': {k}, 'rowMajorA': '{}', 'rowMajorB': '{}'", order(row_a), order(row_b))
 }
@@ -234,7 +254,6 @@ pub fn merged(before: &str, new: &[(Size, String)]) -> String {
 
 /// A CSV of times: `TN,640,5120,2560,214.76,78.12`.
 pub fn csv<'a>(times: impl Iterator<Item = (&'a Size, f64)>) -> String {
-    let order = |row: bool| if row { 'T' } else { 'N' };
     let mut text = "trans,M,N,K,TFLOPS,us\n".to_string();
     for (size, us) in times {
         let Size { m, n, k, row_a, row_b } = *size;

@@ -19,10 +19,11 @@ use bluefin_kernel_spec::search::Prior;
 use bluefin_producer::plan::{Asked, CandidateBudget};
 use bluefin_producer::specs::{LoadedSpec, Specs};
 
-use super::Given;
 use super::files::{Entry, Size};
+use super::kind::ProductKind;
 use super::space::{Config, Dtype, Space, candidate};
 use crate::carry::Watch;
+use crate::given::Given;
 use crate::listing::Listing;
 use crate::machine::local::{Compilers, LocalDevice};
 use crate::order::{CarriedOut, End, Order, Workers};
@@ -30,19 +31,6 @@ use crate::site::Site;
 use crate::stretches::Stretch;
 use crate::timed::{self, TimeLimit};
 use crate::usage;
-
-/// What all products are.
-#[derive(Clone, Copy, Debug)]
-pub struct ProductKind {
-    /// Of A, B and C.
-    pub types: [Dtype; 3],
-    /// A bias is added to each row of C.
-    pub bias: bool,
-    /// FP32 is multiplied as such.
-    pub ieee: bool,
-    /// Which configs are tried; `None`: those that are usual for the target.
-    pub space: Option<Space>,
-}
 
 /// Products with the configs that are given for them, and their problems.
 pub struct Products {
@@ -142,7 +130,9 @@ impl Products {
         let CarriedOut { end, bought, .. } = match &self.what {
             What::Timed => {
                 store.put_blob(&self.loaded.bundle.encode()?).await?;
-                let planning = Given { session: &session, loaded: &self.loaded, candidates: self.candidates()? };
+                let candidates = self.candidates()?.into_iter();
+                let candidates = candidates.map(|(problem, one)| (problem, (&self.loaded, vec![one]))).collect();
+                let planning = Given { session: &session, stage: Stage::Perf, candidates };
                 site.carry_out(Order::given(session.clone(), problems, &planning), workers, watch).await?
             }
             What::Tuned { budget, time, .. } => {
@@ -233,19 +223,48 @@ impl Products {
     fn candidates(&self) -> anyhow::Result<HashMap<Problem, Candidate>> {
         let candidate = |(entry, problem): &(Entry, Problem)| {
             let config = entry.config.as_ref().context("a config")?;
-            Ok((problem.clone(), candidate(&self.loaded, self.space, config, &self.target)?))
+            Ok((problem.clone(), self.candidate(config)?))
         };
         self.entries.iter().map(candidate).collect()
+    }
+
+    /// The candidate that a config is, which need not be one that the spec takes.
+    pub(crate) fn candidate(&self, config: &Config) -> anyhow::Result<Candidate> {
+        candidate(&self.loaded, self.space, config, &self.target)
+    }
+
+    /// What is launched for a problem of these where nobody has tuned: the default of the kernel, or, where that is none for the size,
+    /// the first of its candidates. `None`: it has none.
+    pub(crate) fn untuned(&self, problem: &Problem) -> anyhow::Result<Option<Candidate>> {
+        let (spec, [whole, _]) = (&self.loaded.spec, self.space.solvers());
+        let solver = spec.solver(whole).with_context(|| format!("solver {whole}"))?;
+        let Some(scope) = spec.scope(problem, &self.target)? else { return Ok(None) };
+        Ok(spec.candidates(solver, &scope, 1)?.points.into_iter().next())
+    }
+
+    /// The products with their problems, in the order in which they were given.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &(Entry, Problem)> {
+        self.entries.iter()
+    }
+
+    /// The spec of their kernels.
+    pub(crate) fn spec(&self) -> &LoadedSpec {
+        &self.loaded
     }
 }
 
 /// Microseconds and config of the winner. The reference is no config.
 pub fn best(summary: &Option<Summary>) -> Option<(f64, Config)> {
     let winner = summary.as_ref()?.winner.as_ref()?;
-    let config = winner.params.iter().filter_map(|(name, value)| match value {
+    let config = config_of(&winner.params);
+    (!config.is_empty()).then_some((winner.median_ms * 1000.0, config))
+}
+
+/// The config that params are, by their names.
+pub(crate) fn config_of(params: &[(String, Value)]) -> Config {
+    let number = |(name, value): &(String, Value)| match value {
         Value::Int(value) => Some((name.clone(), *value)),
         Value::Text(_) | Value::Bool(_) => None,
-    });
-    let config: Config = config.collect();
-    (!config.is_empty()).then_some((winner.median_ms * 1000.0, config))
+    };
+    params.iter().filter_map(number).collect()
 }

@@ -52,7 +52,7 @@ impl Space {
     }
 
     /// Names of its solvers, with K in one piece and in parts.
-    fn solvers(self) -> [&'static str; 2] {
+    pub(super) fn solvers(self) -> [&'static str; 2] {
         match self {
             Self::V3 => ["TritonGemm", "TritonGemmSplit"],
             Self::V2 => ["TritonGemmV2", "TritonGemmSplitV2"],

@@ -1,4 +1,4 @@
-//! Plans of configs that are given: each product with its own, instead of a tuning space.
+//! Plans of candidates that are given: each problem with its own, instead of a tuning space.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,13 @@ use bluefin_producer::plan::{PlannedGroup, Planning, ProblemPlan, Selects};
 use bluefin_producer::specs::LoadedSpec;
 
 /// Candidates that are given.
-pub struct Given<'a> {
+pub(crate) struct Given<'a> {
     /// Whose jobs they are.
     pub session: &'a Session,
-    /// The spec that has their solvers.
-    pub loaded: &'a LoadedSpec,
-    /// One for each problem.
-    pub candidates: HashMap<Problem, Candidate>,
+    /// In the find stage those of a problem are timed in turns.
+    pub stage: Stage,
+    /// Of each problem, with the spec that has their solvers. It is in the store.
+    pub candidates: HashMap<Problem, (&'a LoadedSpec, Vec<Candidate>)>,
 }
 
 #[async_trait]
@@ -30,22 +30,22 @@ impl Planning for Given<'_> {
 
     async fn plan(&self, problems: &[Problem]) -> Result<Vec<ProblemPlan>, PlanError> {
         let plan = |problem: &Problem| match self.candidates.get(problem) {
-            Some(candidate) => {
+            Some((loaded, candidates)) if !candidates.is_empty() => {
                 let job = Job {
                     session: self.session.name.clone(),
-                    stage: Stage::Perf,
+                    stage: self.stage,
                     target: self.session.target.clone(),
                     problem: problem.clone(),
                     method: self.session.method,
-                    spec: self.loaded.digest,
-                    toolchain: self.loaded.spec.toolchain.clone(),
-                    candidates: vec![candidate.clone()],
+                    spec: loaded.digest,
+                    toolchain: loaded.spec.toolchain.clone(),
+                    candidates: candidates.clone(),
                     round: 0,
                     lane: Lane::First,
                 };
                 ProblemPlan::Jobs(vec![PlannedGroup::of(vec![job])])
             }
-            None => ProblemPlan::Unsolved("no config was given for it".to_string()),
+            _ => ProblemPlan::Unsolved("no config was given for it".to_string()),
         };
         Ok(problems.iter().map(plan).collect())
     }

@@ -1,0 +1,157 @@
+//! Config files of vLLM and SGLang for mixtures of experts: the default is the row that the engine takes without a file.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bluefin_common::candidate::Candidate;
+use bluefin_common::problem::Problem;
+use bluefin_common::target::Target;
+use bluefin_common::value::Value;
+use bluefin_kernel_spec::Solver;
+use bluefin_producer::specs::LoadedSpec;
+use bluefin_serving::default::Gpu;
+use bluefin_serving::files::{Found, name_of};
+use bluefin_serving::installed::Source;
+use bluefin_serving::kernel::{Asked, DEFAULT, Routing, SEARCHED, row_of};
+use bluefin_serving::merge;
+use bluefin_serving::quantised::Storage;
+use bluefin_serving::shapes::MoeShape;
+use bluefin_serving::{ConfigFile, Engine, Error, Layer, Row};
+use serde_json::{Map, json};
+
+use super::{Bench, Case, Launch, Subject};
+use crate::serving::Ladder;
+
+/// What the name of a file does not say of its layer.
+#[derive(Clone, Copy, Debug)]
+pub struct LayerSizes {
+    /// Columns of the activations.
+    pub hidden: u32,
+    /// Experts a token.
+    pub topk: u32,
+    /// What 16 bits are: `BF16` or `FP16`.
+    pub half: &'static str,
+}
+
+/// A file of an engine.
+pub struct LayerFile {
+    path: PathBuf,
+    engine: Engine,
+    file: ConfigFile,
+    shape: MoeShape,
+    half: &'static str,
+    known: Option<ConfigFile>,
+    source: Source,
+}
+
+impl LayerFile {
+    /// Reads a file, and the other one that `known` names, or that has its name in the folder that `known` is.
+    ///
+    /// # Errors
+    /// If one can not be read, or is for other layers than mixtures of experts.
+    pub fn read(path: &Path, known: Option<&Path>, sizes: LayerSizes, source: Source) -> anyhow::Result<Self> {
+        let found = Found::read(path, None)?;
+        let name = found.name.map_err(|source| Error::Name { path: path.to_path_buf(), source })?;
+        let file = ConfigFile::read(path, found.engine)?;
+        let Layer::Moe { experts, intermediate } = name.layer else {
+            anyhow::bail!("{}: found a file for products, expected one for a mixture of experts", path.display());
+        };
+        if name.down {
+            anyhow::bail!("{}: found a file of second products, expected one of both", path.display());
+        }
+        let known = super::beside(known, &name_of(path));
+        let known = known.map(|other| ConfigFile::read(&other, found.engine)).transpose()?;
+        let LayerSizes { hidden, topk, half } = sizes;
+        let storage = Storage { dtype: name.dtype, block_shape: name.block_shape, per_channel: name.per_channel };
+        let shape = MoeShape { experts, intermediate, hidden, topk, storage };
+        Ok(Self { path: path.to_path_buf(), engine: found.engine, file, shape, half, known, source })
+    }
+
+    /// Batch sizes of its rows.
+    fn tokens(&self) -> Vec<i64> {
+        self.file.rows().map(|(size, _)| size).filter(|size| *size > 0).collect()
+    }
+
+    fn asked<'a>(&'a self, bench: &Bench<'_>, tokens: &'a [i64], searched: bool) -> Asked<'a> {
+        Asked {
+            engine: self.engine,
+            shape: &self.shape,
+            half: self.half,
+            gpu: Gpu::of(bench.architecture),
+            tokens,
+            routing: &Routing::Uniform,
+            shipped: Some(&self.file),
+            known: self.known.as_ref(),
+            searched,
+        }
+    }
+}
+
+impl Subject for LayerFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn kernel(&self) -> &str {
+        &self.source.from
+    }
+
+    fn cases(&self, bench: &Bench<'_>) -> anyhow::Result<Vec<Case>> {
+        let tokens = self.tokens();
+        let (given, asked) = (self.asked(bench, &tokens, false), self.asked(bench, &tokens, true));
+        let (spec, problems) = Ladder::of(&given, &self.source)?.into_parts();
+        let (searched, _) = Ladder::of(&asked, &self.source)?.into_parts();
+        let (spec, searched) = (Arc::new(spec), Arc::new(searched));
+        let case = |(tokens, problem): (i64, Problem)| {
+            let row = self.file.row(tokens)?;
+            let candidate = |name: String| spec.spec.solver(&name).map(Solver::default_candidate);
+            let launched = |row: &Row| given.solver_of(tokens, row).and_then(candidate);
+            let known = self.known.as_ref().and_then(|file| file.row_for(tokens)).map(|(_, row)| row);
+            let own = launched(row).ok_or_else(|| UNTRIED.to_string());
+            let rows = [Some(row), known].into_iter().flatten();
+            Some(Case {
+                key: Map::from_iter([("tokens".to_string(), tokens.into())]),
+                name: tokens.to_string(),
+                says: json!(row),
+                short: row.short(),
+                own,
+                default: candidate(format!("{DEFAULT}{tokens}")),
+                known: known.and_then(launched),
+                begins: rows.filter_map(|row| point(&searched, &problem, bench.target(), row)).collect(),
+                spec: spec.clone(),
+                searched: searched.clone(),
+                problem,
+            })
+        };
+        Ok(problems.into_iter().filter_map(case).collect())
+    }
+
+    fn put(&mut self, at: usize, launch: &Launch, bench: &Bench<'_>) -> anyhow::Result<()> {
+        let tokens = self.tokens();
+        let Some(size) = tokens.get(at).copied() else { return Ok(()) };
+        let number = |(name, value): &(String, Value)| match value {
+            Value::Int(value) => Some((name.clone(), *value)),
+            Value::Text(_) | Value::Bool(_) => None,
+        };
+        let params: Vec<(String, i64)> = launch.params.iter().filter_map(number).collect();
+        let row = row_of(&self.asked(bench, &tokens, true), size, &launch.solver, &params);
+        self.file.set(size, row);
+        Ok(())
+    }
+
+    fn write(&self) -> anyhow::Result<()> {
+        Ok(merge::write(&self.path, &self.file.text())?)
+    }
+}
+
+/// Why a row is no candidate.
+const UNTRIED: &str = "it says what no kernel here takes: expected whole numbers alone, BLOCK_SIZE_M, BLOCK_SIZE_N, BLOCK_SIZE_K and GROUP_SIZE_M among them";
+
+/// A row as a point of the space that is searched for `problem`.
+fn point(searched: &LoadedSpec, problem: &Problem, target: &Target, row: &Row) -> Option<Candidate> {
+    let scope = searched.spec.scope(problem, target).ok().flatten()?;
+    let solvers = searched.spec.solvers_for(&scope).ok()?;
+    let solver = solvers.into_iter().find(|solver| solver.name.starts_with(SEARCHED))?;
+    let params = solver.params.iter().map(|param| row.number(&param.name).map(Value::Int)).collect::<Option<_>>()?;
+    Some(Candidate { solver: solver.name.clone(), params })
+}
