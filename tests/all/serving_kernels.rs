@@ -148,8 +148,8 @@ fn the_kernel_is_the_installed_engines_with_what_it_imports_stood_in_for() {
         routing.contains("--routing: found \"even\", expected uniform, zipf, zipf:EXPONENT or counts:FILE"),
         "{routing}"
     );
-    let dtype = error(&["--dtype", "int8_w8a16"], 2);
-    assert!(dtype.contains("found weights of int8_w8a16, expected 16 bits, or fp8_w8a8"), "{dtype}");
+    let dtype = error(&["--dtype", "int4_w4a16"], 2);
+    assert!(dtype.contains("found weights of int4_w4a16, expected 16 bits, fp8_w8a8 or int8_w8a8"), "{dtype}");
 }
 
 /// SGLang's kernel, by its arguments; what it computes is bluefin's.
