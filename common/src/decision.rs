@@ -91,8 +91,8 @@ fn is_of_no_tuned(job: &Job, tuned: &BTreeMap<&str, Timed<'_>>) -> bool {
 /// Who is played off: the best of each solver, whose time is wanted however slow it is, then, up to [`FINALISTS`] in all, the
 /// fastest of each device, since one that is off says nothing against its own share, and the next fastest of any solver that were
 /// measured to the end and are [`CLOSE`] to the fastest. How fast one may be is what its fastest sample says, and what it says for
-/// a device that is not slower than usual: the other work of a machine makes samples slower, never faster. Beside them the default params of solvers that may win, which a gain is said over. Ordered by name: the job
-/// does not depend on which of them was the fastest.
+/// a device that is not slower than usual: the other work of a machine makes samples slower, never faster. Beside them the default
+/// params of solvers that may win, which a gain is said over. Ordered by name: the job does not depend on which of them was the fastest.
 fn finalists(outcomes: &[Outcome]) -> BTreeSet<&Candidate> {
     let mut timed = in_order(outcomes, Stage::Perf);
     timed.sort_by(|a, b| a.timing.pruned.cmp(&b.timing.pruned).then_with(|| a.fastest_ms().total_cmp(&b.fastest_ms())));

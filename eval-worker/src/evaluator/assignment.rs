@@ -21,7 +21,7 @@ use super::tasks::Tasks;
 use crate::supervisor::Translators;
 use crate::timing::Limits;
 
-/// A GPU is a job's alone, until this is dropped. That other processes may have it is known before the next job of this one looks.
+/// A GPU is a job's alone, until this is dropped. The file is let go first, so that the next job of this process finds it free.
 pub(crate) struct Turn<'a> {
     _gpu: Held,
     _turn: MutexGuard<'a, ()>,

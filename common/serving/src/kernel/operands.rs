@@ -72,9 +72,14 @@ impl Operands {
         self.weights == "FP8"
     }
 
-    /// Bytes of an element of the activations, and of the weights.
+    /// Bytes of an element of the activations, and of the weights, that a tile has in shared memory at least.
     pub(super) fn bytes(self) -> [i64; 2] {
-        [self.activations, self.weights].map(|of_type| if matches!(of_type, "FP8" | "INT8") { 1 } else { 2 })
+        match self.scales {
+            Scales::None => [2, 2],
+            // Such weights are unpacked in registers.
+            Scales::WeightChannels => [2, 0],
+            Scales::Tensors | Scales::Channels | Scales::Blocks(_) => [1, 1],
+        }
     }
 
     /// The deviation of a product of two elements, as buffers are filled: floats uniform in [-1, 1], integers from -4 to 4 without zero.
