@@ -122,19 +122,18 @@ async fn fill(line: Arc<Line<Delivery>>, mut sources: mpsc::UnboundedReceiver<So
         tokio::select! {
             biased;
             () = closed.cancelled() => break,
-            source = sources.recv() => {
-                if let Some(mut before) = consumer.take() {
-                    before.stop().await;
-                }
-                match source {
-                    Some(Source::Consumer(new)) => consumer = Some(new),
-                    Some(Source::Nobody(done)) => {
-                        hand_back(&line).await;
-                        let _ = done.send(());
+            source = sources.recv() => match source {
+                // The one before ends by itself: to hand back what it holds may take seconds.
+                Some(Source::Consumer(new)) => consumer = Some(new),
+                Some(Source::Nobody(done)) => {
+                    if let Some(mut before) = consumer.take() {
+                        before.stop().await;
                     }
-                    None => break,
+                    hand_back(&line).await;
+                    let _ = done.send(());
                 }
-            }
+                None => break,
+            },
             delivery = next(&mut consumer) => match delivery {
                 Some(delivery) => line.push(delivery),
                 None => closed.cancel(),

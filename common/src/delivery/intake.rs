@@ -26,6 +26,8 @@ pub struct Intake {
     prefetch: u16,
     patience: Patience,
     consumer: Option<Box<dyn Consumer>>,
+    /// That of one at a time, until another one takes its place.
+    narrow: Option<Box<dyn Consumer>>,
     /// One was settled.
     proven: bool,
 }
@@ -36,7 +38,7 @@ impl Intake {
     #[must_use]
     pub fn new(broker: &Arc<dyn Broker>, queue: impl Into<String>, prefetch: u16, patience: Patience) -> Self {
         let (broker, queue, prefetch) = (Arc::clone(broker), queue.into(), prefetch.max(1));
-        Self { broker, queue, prefetch, patience, consumer: None, proven: prefetch == 1 }
+        Self { broker, queue, prefetch, patience, consumer: None, narrow: None, proven: prefetch == 1 }
     }
 
     /// How many may be in hand now.
@@ -58,16 +60,16 @@ impl Intake {
     }
 
     /// A job that was taken is done with: once it is [resumed](Self::resume) as many are taken as there is room for.
-    pub async fn proven(&mut self) {
+    pub fn proven(&mut self) {
         if !self.proven {
             self.proven = true;
-            self.pause().await;
+            self.narrow = self.consumer.take();
         }
     }
 
     /// Takes nothing more and hands back what is not taken yet, so that others get it.
     pub async fn pause(&mut self) {
-        if let Some(mut consumer) = self.consumer.take() {
+        for mut consumer in self.narrow.take().into_iter().chain(self.consumer.take()) {
             consumer.stop().await;
         }
     }
@@ -83,7 +85,11 @@ impl Intake {
         let (broker, queue, prefetch) = (&self.broker, &self.queue, self.at_a_time());
         let consume = || broker.consume(queue, prefetch);
         match self.patience.with_error("consume", consume).await {
-            Ok(consumer) => self.consumer = Some(consumer),
+            Ok(consumer) => {
+                self.consumer = Some(consumer);
+                // Nobody waits for the end of the one before: what it holds goes back to a queue that may be too new to be trusted.
+                self.narrow = None;
+            }
             Err((GivenUp::Failed(_), Some(error))) => return Err(error),
             Err(_) => return Ok(false),
         }

@@ -54,7 +54,7 @@ async fn take<R: Role>(
             biased;
             () = stop.cancelled() => return Ok(()),
             Some(done) = tasks.join_next() => if ended(done) {
-                intake.proven().await;
+                intake.proven();
             },
             // Of other queues of the worker too.
             () = leaving.nothing_in_hand(), if leaves => return Ok(()),

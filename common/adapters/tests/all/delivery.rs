@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bluefin_adapters::amqp::AmqpBroker;
 use bluefin_adapters::embedded::EmbeddedBroker;
+use bluefin_adapters::pooled::PooledBroker;
 use bluefin_adapters::sqlite::SqliteStore;
 use bluefin_common::broker::{Broker, Delivery};
 use bluefin_common::delivery::pin::{Pinned, PlainPin};
@@ -24,6 +26,7 @@ use bluefin_common::shelf;
 use bluefin_common::store::{Records as _, Sessions as _, StoreError};
 use bluefin_common::target::Target;
 use bluefin_common::waiting::{On, Waiting};
+use bluefin_test_support::Vhost;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -212,7 +215,7 @@ async fn a_worker_holds_one_job_until_it_has_done_one() {
     assert_eq!((intake.room(), broker.depth(QUEUE).await.unwrap()), (1, 19));
     assert!(timeout(Duration::from_millis(50), intake.next()).await.is_err(), "it has one in hand");
     first.ack().await.unwrap();
-    intake.proven().await;
+    intake.proven();
     assert!(intake.resume().await.unwrap());
     assert_eq!(intake.room(), 8);
     let mut taken = Vec::new();
@@ -237,6 +240,33 @@ async fn a_worker_holds_one_job_until_it_has_done_one() {
     }
     assert!(intake.resume().await.unwrap());
     assert_eq!(next(&mut intake).await.redeliveries, 0);
+}
+
+/// What it holds of other lanes goes back to a queue that is too new to be trusted for three and a half seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_done_one_job_has_the_next_ones_at_once() {
+    let vhost = Vhost::fresh();
+    fill(&AmqpBroker::connect(&vhost.url()).await.unwrap(), 20).await;
+    for pooled in [false, true] {
+        let mut broker: Arc<dyn Broker> = Arc::new(AmqpBroker::connect(&vhost.url()).await.unwrap());
+        if pooled {
+            broker = Arc::new(PooledBroker::new(broker, |_| None));
+        }
+        let mut intake = opened(&broker).await;
+        let began = Instant::now();
+        next(&mut intake).await.ack().await.unwrap();
+        // Another one comes by the consumer of one at a time.
+        sleep(Duration::from_millis(200)).await;
+        intake.proven();
+        assert!(intake.resume().await.unwrap());
+        for _ in 0..3 {
+            next(&mut intake).await.ack().await.unwrap();
+        }
+        let took = began.elapsed();
+        assert!(took < bluefin_test_support::patience(Duration::from_secs(2)), "{took:?}");
+        intake.pause().await;
+        broker.close().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
