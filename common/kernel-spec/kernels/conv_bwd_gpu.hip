@@ -14,16 +14,19 @@ KERNEL BLOCK_OF(256) conv_bwd_reference(const Element* dy, const Element* wei, E
     const int group = channel / in_channels;
     // FP64, so that the reference's own rounding is no part of the comparison.
     double sum = 0;
-    for (int o = group * out_channels; o < (group + 1) * out_channels; ++o) {
-        for (int r = 0; r < fy; ++r) {
-            const int row = pixel / w + ph - r * dh;
-            if (row < 0 || row % sh != 0 || row / sh >= oh) continue;
-            for (int s = 0; s < fx; ++s) {
-                const int column = pixel % w + pw - s * dw;
-                if (column < 0 || column % sw != 0 || column / sw >= ow) continue;
-                const Element value = dy[image_at(k, oh * ow, image, o, row / sh * ow + column / sw)];
-                const int weight = weight_at(in_channels, fy * fx, o, channel % in_channels, r * fx + s);
-                sum += (double)(float)value * (float)wei[weight];
+    for (int r = 0; r < fy; ++r) {
+        const int row = pixel / w + ph - r * dh;
+        if (row < 0 || row % sh != 0 || row / sh >= oh) continue;
+        for (int s = 0; s < fx; ++s) {
+            const int column = pixel % w + pw - s * dw;
+            if (column < 0 || column % sw != 0 || column / sw >= ow) continue;
+            const int first = group * out_channels;
+            const Element* value = dy + image_at(k, oh * ow, image, first, row / sh * ow + column / sw);
+            const Element* weight = wei + weight_at(in_channels, fy * fx, first, channel % in_channels, r * fx + s);
+            // From one channel to the next.
+            const int value_step = image_at(k, oh * ow, 0, 1, 0), weight_step = weight_at(in_channels, fy * fx, 1, 0, 0);
+            for (int o = 0; o < out_channels; ++o) {
+                sum += (double)(float)value[o * value_step] * (float)weight[o * weight_step];
             }
         }
     }

@@ -12,15 +12,18 @@ KERNEL BLOCK_OF(256) conv_fwd_reference(const Element* x, const Element* wei, El
     const int in_channels = v.in_channels(), group = channel / v.out_channels();
     // FP64, so that the reference's own rounding is no part of the comparison.
     double sum = 0;
-    for (int i = 0; i < in_channels; ++i) {
-        for (int r = 0; r < fy; ++r) {
-            const int row = pixel / ow * sh - ph + r * dh;
-            if (row < 0 || row >= h) continue;
-            for (int s = 0; s < fx; ++s) {
-                const int column = pixel % ow * sw - pw + s * dw;
-                if (column < 0 || column >= w) continue;
-                const Element value = x[image_at(c, h * w, image, group * in_channels + i, row * w + column)];
-                sum += (double)(float)value * (float)wei[weight_at(in_channels, fy * fx, channel, i, r * fx + s)];
+    for (int r = 0; r < fy; ++r) {
+        const int row = pixel / ow * sh - ph + r * dh;
+        if (row < 0 || row >= h) continue;
+        for (int s = 0; s < fx; ++s) {
+            const int column = pixel % ow * sw - pw + s * dw;
+            if (column < 0 || column >= w) continue;
+            const Element* value = x + image_at(c, h * w, image, group * in_channels, row * w + column);
+            const Element* weight = wei + weight_at(in_channels, fy * fx, channel, 0, r * fx + s);
+            // From one channel to the next.
+            const int value_step = image_at(c, h * w, 0, 1, 0), weight_step = weight_at(in_channels, fy * fx, 0, 1, 0);
+            for (int i = 0; i < in_channels; ++i) {
+                sum += (double)(float)value[i * value_step] * (float)weight[i * weight_step];
             }
         }
     }

@@ -2,29 +2,34 @@
 #include "conv_channels_gpu.hip"
 
 #if defined(REFERENCE)
+// Threads that share a weight: there may be few weights, each of many pixels.
+constexpr int SHARERS = 32;
+
 KERNEL BLOCK_OF(256) conv_wrw_reference(const Element* x, const Element* dy, Element* dwei, CONV_PARAMETERS) {
+    SHARED double parts[256];
     const Conv v = {CONV_SIZES};
-    const int index = block_x() * 256 + thread_x();
-    const int in_channels = v.in_channels();
-    if (index >= k * in_channels * fy * fx) return;
-    const auto [in, tap] = cell_of(in_channels, fy * fx, index);
-    const int s = tap % fx, r = tap / fx, channel = index / (fy * fx) / in_channels;
-    const int group = channel / v.out_channels();
+    const int thread = thread_x(), index = block_x() * (256 / SHARERS) + thread / SHARERS, sharer = thread % SHARERS;
+    const int in_channels = v.in_channels(), pixels = oh * ow;
+    const bool is_one = index < k * in_channels * fy * fx;
     // FP64, so that the reference's own rounding is no part of the comparison.
     double sum = 0;
-    for (int image = 0; image < n; ++image) {
-        for (int oy = 0; oy < oh; ++oy) {
-            const int row = oy * sh - ph + r * dh;
-            if (row < 0 || row >= h) continue;
-            for (int ox = 0; ox < ow; ++ox) {
-                const int column = ox * sw - pw + s * dw;
-                if (column < 0 || column >= w) continue;
-                const Element gradient = dy[image_at(k, oh * ow, image, channel, oy * ow + ox)];
-                const int from = image_at(c, h * w, image, group * in_channels + in, row * w + column);
-                sum += (double)(float)gradient * (float)x[from];
-            }
+    if (is_one) {
+        const auto [in, tap] = cell_of(in_channels, fy * fx, index);
+        const int s = tap % fx, r = tap / fx, channel = index / (fy * fx) / in_channels;
+        const int group = channel / v.out_channels();
+        for (int at = sharer; at < n * pixels; at += SHARERS) {
+            const int image = at / pixels, pixel = at % pixels;
+            const int row = pixel / ow * sh - ph + r * dh, column = pixel % ow * sw - pw + s * dw;
+            if (row < 0 || row >= h || column < 0 || column >= w) continue;
+            const Element gradient = dy[image_at(k, pixels, image, channel, pixel)];
+            const int from = image_at(c, h * w, image, group * in_channels + in, row * w + column);
+            sum += (double)(float)gradient * (float)x[from];
         }
     }
+    parts[thread] = sum;
+    barrier();
+    if (!is_one || sharer != 0) return;
+    for (int other = 1; other < SHARERS; ++other) sum += parts[thread + other];
     dwei[index] = (Element)(float)sum;
 }
 #endif
