@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bluefin_aiter::coverage::{Covered, Presence, Shape, coverage, shapes_of, summary};
+use bluefin_aiter::coverage::{Covered, Presence, Shape, coverage, lacking, shapes_of, summary};
 use bluefin_aiter::{Error, FamilyName, Sheet, read_all};
 use bluefin_common::target::Target;
 use bluefin_terminal::out;
@@ -16,8 +16,9 @@ use super::import::{read_logs, tell};
     after_help = "Example:\n  bluefin aiter coverage untuned/a8w8_untuned_gemm.csv --configs aiter/configs --gpu gfx942-304\n  \
     bluefin aiter coverage --misses server.log --configs aiter/configs --missing\n\n\
     Shapes are looked up as aiter does it: M of GEMMs, and tokens of MoE, are rounded, as the checkout says whose files --configs \
-    are, or --aiter; what is found by that is padded. Exit code 1 with --missing if any shape is, and if a file does not say its \
-    family."
+    are, or --aiter; what is found by that is padded. Tuned files are read as aiter reads them: where pandas takes a column for text, \
+    or a cell has white space around it, rows are not found, and check says why. Exit code 1 with --missing if any shape is, if a file \
+    does not say its family, and if one lacks a column that look-ups ask for."
 )]
 pub struct CoverageArgs {
     /// Untuned files, or folders of them
@@ -54,6 +55,10 @@ impl CoverageArgs {
         for sheet in &unplaced {
             eprintln!("not taken: {}", Error::AnyGemm { path: sheet.path().to_path_buf() });
         }
+        let (lacks, untuned): (Vec<Sheet>, Vec<Sheet>) =
+            untuned.into_iter().partition(|sheet| lacking(sheet).is_some());
+        lacks.iter().filter_map(lacking).for_each(|error| eprintln!("not taken: {error}"));
+        left_out |= !lacks.is_empty();
         let mut shapes: Vec<Shape> = untuned.iter().flat_map(shapes_of).collect();
         let misses = read_logs(&self.misses, self.family)?;
         let all_taken = tell(&misses);

@@ -17,7 +17,10 @@ use serde::Serialize;
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  bluefin aiter import server.log --out untuned\n\n\
     Reads the lines that aiter prints where it finds no row: \"shape is ... not found tuned config in ...\", \"[fused_moe] using \
-    ... default for ...\", \"[grouped-gemm-debug] no grouped CSV config match for ...\", and the error of FHMoE. Shapes are added to the untuned file of their family, each once; what is there stays as it is.")]
+    ... default for ...\", \"[fused_moe] no tuned FlyDSL config for ...\", \"Fmoe tuning not support for ...\", \"no grouped CSV \
+    config matched (...)\", \"[grouped-gemm-debug] no grouped CSV config match for ...\", \"[gfx1250] gemm_... untuned M=...\", and \
+    the error of FHMoE. Where aiter says a miss in two lines it counts once. Shapes are added to the untuned file of their family, each \
+    once; what is there stays as it is.")]
 pub struct ImportArgs {
     /// Logs of whatever runs aiter; - for standard input
     #[arg(value_name = "FILE", required = true)]

@@ -201,16 +201,22 @@ impl TuneArgs {
 }
 
 /// Takes those of `families` out that have a torn file, and says why: rows can not be merged into it, nor is it known which it has.
+/// One of a family that is not asked for costs nothing.
 fn left_out(torn: &[Error], families: &mut Vec<&'static Family>) -> Vec<String> {
+    let asked = families.clone();
     let say = |error: &Error| {
         let family = Family::named_by(error.path());
+        if family.is_some_and(|family| asked.iter().all(|known| known.name != family.name)) {
+            super::pass_over(error);
+            return None;
+        }
         families.retain(|known| family.is_none_or(|family| family.name != known.name));
         let text = match family {
             Some(family) => format!("{error}: {} is not tuned", family.name),
             None => error.to_string(),
         };
         eprintln!("error: {text}");
-        text
+        Some(text)
     };
-    torn.iter().map(say).collect()
+    torn.iter().filter_map(say).collect()
 }

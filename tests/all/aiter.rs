@@ -318,3 +318,57 @@ fn misses_of_every_form_become_untuned_files() {
         assert_eq!(folder.read(&format!("untuned/{name}")), expected, "{name}");
     }
 }
+
+/// A shape that look-ups do not find is tuned, although a row of it seems to be there.
+#[test]
+fn rows_are_read_as_look_ups_read_them() {
+    let folder = Folder::of(&[]);
+    let columns = "M,N,K,bias,dtype,outdtype,scaleAB,bpreshuffle";
+    let row = |m: u32, bias: &str| format!("{m},256,5120,{bias},torch.bfloat16,torch.float32,False,False");
+    let found = "asm,5,13,7.9191,k,0.0,21.19,417.92";
+    let header = format!("gfx,cu_num,{columns},libtype,solidx,splitK,us,kernelName,err_ratio,tflops,bw");
+    let shapes = folder.file("bf16_untuned_gemm.csv", &format!("{columns}\n{}\n", row(64, "False")));
+    for (bias, counts) in [("fALSE", "1 tuned, 0 padded, 0 missing"), ("1", "0 tuned, 0 padded, 1 missing")] {
+        let rows = [row(64, "False"), row(128, bias)].map(|row| format!("gfx950,256,{row},{found}\n")).concat();
+        let tuned = folder.file("bf16_tuned_gemm.csv", &format!("{header}\n{rows}"));
+        let (out, _) = ends(0, &["coverage", &shapes, "--configs", &tuned]);
+        assert_eq!(out, format!("gemm_a16w16 gfx950-256: {counts}\n"), "{bias}");
+        let (code, told) = if bias == "1" { (1, 1) } else { (0, 0) };
+        let (out, _) = ends(code, &["check", &tuned, "--allow", "tflops,bw"]);
+        assert_eq!(
+            out.matches(":3: error lost: bias: found \"1\", expected True or False: pandas takes").count(),
+            told
+        );
+    }
+}
+
+#[test]
+fn shapes_without_the_columns_of_their_family_are_refused() {
+    let folder = Folder::of(&[]);
+    let row = "gfx942,304,16,512,7168,ck,8,2,10,k,11.74,400,0.0\n";
+    let tuned = folder.file("a8w8_blockscale_tuned_gemm.csv", &format!("{BLOCKSCALE}{row}"));
+    let shapes = folder.file("u.csv", "x,y\n2,3\n");
+    let (out, err) = ends(1, &["coverage", &shapes, "--configs", &tuned, "--family", "ck_gemm_a8w8_blockscale"]);
+    assert!(out.is_empty(), "{out}");
+    let expected = "u.csv:1: column \"M\": found x,y, expected M,N,K of ck_gemm_a8w8_blockscale\n";
+    assert!(err.starts_with("not taken: ") && err.contains(expected), "{err}");
+}
+
+/// Lines of warnings, whose others may not be logged.
+#[test]
+fn misses_that_only_warnings_tell_become_shapes() {
+    let folder = Folder::of(&[]);
+    let log = "[aiter] [fused_moe] no tuned FlyDSL config for ('gfx950', 256, 16, 7168, 256, 384, 8, <ActivationType.Silu: 0>, \
+        'torch.bfloat16', 'torch.bfloat16', 'torch.int4', 'QuantType.per_1x32', True, False), using untuned a16wi4 fallback (kn1='a')\n\
+        [aiter] no grouped CSV config matched (token=16 model_dim=7168 inter_dim=3072 experts=96 topk=6 act=ActivationType.Silu \
+        dtype=torch.bfloat16 q_dtype_a=c q_dtype_w=d quant_type=QuantType.per_1x32); using defaults tile_m=64 n_warp=4 num_buffers=2\n";
+    let log = folder.file("server.log", log);
+    ends(0, &["import", &log, "--out", &folder.path("untuned")]);
+    let columns =
+        "token,model_dim,inter_dim,expert,topk,act_type,dtype,q_dtype_a,q_dtype_w,q_type,use_g1u1,doweight_stage1";
+    let moe = "16,7168,256,384,8,ActivationType.Silu,torch.bfloat16,torch.bfloat16,torch.int4,QuantType.per_1x32,1,0";
+    assert_eq!(folder.read("untuned/untuned_fmoe.csv"), format!("{columns}\n{moe}\n"));
+    let grouped = "16,7168,3072,96,6,ActivationType.Silu,torch.bfloat16,c,d,QuantType.per_1x32,1,0";
+    let told = folder.read("untuned/untuned_grouped_fmoe.csv");
+    assert!(told.lines().any(|line| line.starts_with(grouped)), "{told}");
+}

@@ -281,6 +281,24 @@ fn a_torn_file_costs_its_own_family() {
     assert_eq!(rows(&machine.configs().join("a8w8_tuned_gemm.csv")).len(), 66, "the other family is tuned");
     assert!(!machine.configs().join("a8w8_blockscale_tuned_gemm.csv").exists());
     assert!(std::fs::read_to_string(machine.folder.path().join("tuned/summary.md")).unwrap().contains("- not read: "));
+    // One that is not asked for costs nothing.
+    let report = json(&expect(&mut machine.tune(&[], &["--shapes", "ck_gemm_a8w8", "--gpu", GPU]), 0));
+    assert_eq!((&report["torn"], &report["shapes"]), (&serde_json::json!([]), &Value::from(0)), "{report}");
+}
+
+/// What stands in a file is no row where no look-up finds it.
+#[test]
+fn shapes_whose_rows_look_ups_do_not_find_are_tuned() {
+    let machine = Machine::new();
+    let shape = "M,N,K,q_dtype_w\n16,1536,7168,torch.int8\n";
+    write(&machine.configs(), "a8w8_untuned_gemm.csv", shape);
+    let header = "gfx,cu_num,M,N,K,q_dtype_w,kernelId,splitK,us,kernelName,tflops,bw,errRatio";
+    for (kind, shapes) in [("torch.int8", 0), (" torch.int8", 1)] {
+        let row = format!("gfx942,304,16,1536,7168,{kind},3,0,5.0,k,70.46,2213.0,0.0");
+        write(&machine.configs(), "a8w8_tuned_gemm.csv", &format!("{header}\n{row}\n"));
+        let report = json(&expect(&mut machine.tune(&[], &["--shapes", "ck_gemm_a8w8", "--gpu", GPU]), 0));
+        assert_eq!(report["shapes"], shapes, "{kind:?}: {report}");
+    }
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Checks of files, each by itself and against those that aiter puts together with it.
 
+mod lost;
 mod row;
 mod rules;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -14,6 +17,7 @@ pub use bluefin_common::check_rules::Severity;
 pub use rules::Rule;
 
 use crate::family::Duplicates;
+use crate::lookup::LookUp;
 use crate::table::Row;
 use crate::{Error, Family, Files, Key, Rules, Sheet, SheetKind};
 
@@ -111,7 +115,13 @@ pub fn check(files: &Files, strictness: &Strictness) -> Vec<FileReport> {
     // Where each key was first.
     let mut first: HashMap<(&str, Key), (&Sheet, &Row)> = HashMap::new();
     let torn = files.torn.iter().map(|error| of_torn(error, strictness));
-    torn.chain(files.sheets.iter().map(|sheet| check_one(sheet, strictness, &mut first))).collect()
+    let mut look_ups: HashMap<&str, LookUp<'_>> = HashMap::new();
+    let read = files.sheets.iter().map(|sheet| {
+        let family = sheet.family;
+        let look_up = look_ups.entry(family.name).or_insert_with(|| LookUp::of(&files.sheets, family));
+        check_one(sheet, look_up, strictness, &mut first)
+    });
+    torn.chain(read).collect()
 }
 
 fn of_torn(error: &Error, strictness: &Strictness) -> FileReport {
@@ -131,24 +141,30 @@ fn of_torn(error: &Error, strictness: &Strictness) -> FileReport {
 
 fn check_one<'a>(
     sheet: &'a Sheet,
+    look_up: &LookUp<'_>,
     strictness: &Strictness,
     first: &mut HashMap<(&'static str, Key), (&'a Sheet, &'a Row)>,
 ) -> FileReport {
     let mut findings = Findings { strictness, kept: Vec::new(), counts: BTreeMap::new() };
     header(sheet, &mut findings);
+    if sheet.kind == SheetKind::Tuned {
+        lost::check(sheet, look_up, &mut findings);
+    }
     let mut own = HashMap::new();
     let mut rows = 0;
     for view in sheet.views() {
         rows += 1;
-        row::check(&view, &mut findings);
-        let key = view.key();
+        row::check(&view, look_up, &mut findings);
         if sheet.kind == SheetKind::Untuned {
+            let key = view.key();
             if let Some(line) = own.insert(key.clone(), view.row.line) {
                 findings.add(Rule::Repeated, view.row.line, || format!("found {key}, which line {line} has already"));
             }
             continue;
         }
-        match first.entry((sheet.family.name, key)) {
+        let put_together = look_up.put_together(&view);
+        let is_at_start = put_together.is_some();
+        match first.entry((sheet.family.name, put_together.unwrap_or_else(|| look_up.key(&view)))) {
             std::collections::hash_map::Entry::Vacant(place) => {
                 place.insert((sheet, view.row));
             }
@@ -159,7 +175,13 @@ fn check_one<'a>(
                 let (here, before, key) = (us(view.us()), us(there.us()), &place.key().1);
                 let found = || format!("found {key} with {here}, which {} has with {before}", there.place());
                 match sheet.family.duplicates {
+                    _ if is_at_start => findings.add(Rule::Duplicate, view.row.line, || {
+                        found() + ": aiter raises an error when it puts the files together"
+                    }),
                     Duplicates::Refused => findings.add(Rule::Duplicate, view.row.line, found),
+                    Duplicates::RefusedByLookUps => findings.add(Rule::Duplicate, view.row.line, || {
+                        found() + ": aiter puts the files together, and its look-up raises an error"
+                    }),
                     Duplicates::Allowed => {
                         findings.add(Rule::Dead, view.row.line, || found() + ": look-ups take the faster one");
                     }
@@ -180,16 +202,23 @@ fn check_one<'a>(
 
 /// Columns that are missing, there twice or not known.
 fn header(sheet: &Sheet, findings: &mut Findings<'_>) {
-    let (family, table) = (sheet.family, &sheet.table);
+    let (family, table, line) = (sheet.family, &sheet.table, sheet.table.header_line());
     let mut seen = BTreeSet::new();
+    for (bare, column) in table.bare_columns().iter().zip(table.columns()).filter(|(bare, column)| bare != column) {
+        if sheet.kind == SheetKind::Tuned && family.knows(column) {
+            findings.add(Rule::Column, line, || {
+                format!("column {bare:?}: found white space around it, expected {column:?}: to look-ups it is another")
+            });
+        }
+    }
     for column in table.columns().iter().filter(|column| !column.is_empty()) {
         if !family.knows(column) {
-            findings.add(Rule::UnknownColumn, 1, || {
+            findings.add(Rule::UnknownColumn, line, || {
                 format!("column {column:?}: found in a file of {}, which is not known to have it", family.name)
             });
         }
         if !seen.insert(column) {
-            findings.add(Rule::Column, 1, || format!("column {column:?}: found twice, expected once"));
+            findings.add(Rule::Column, line, || format!("column {column:?}: found twice, expected once"));
         }
     }
     let missing = |column: &str| table.column(column).is_none();
@@ -197,9 +226,10 @@ fn header(sheet: &Sheet, findings: &mut Findings<'_>) {
         SheetKind::Tuned => {
             for column in family.columns().filter(|column| missing(column)) {
                 if column == "gfx" && !missing("cu_num") {
-                    findings.add(Rule::NoGfx, 1, || "found no column gfx, expected it in front of cu_num".to_string());
+                    findings
+                        .add(Rule::NoGfx, line, || "found no column gfx, expected it in front of cu_num".to_string());
                 } else {
-                    findings.add(Rule::Column, 1, || {
+                    findings.add(Rule::Column, line, || {
                         format!("column {column:?}: found none, expected it in a file of {}", family.name)
                     });
                 }
@@ -208,7 +238,7 @@ fn header(sheet: &Sheet, findings: &mut Findings<'_>) {
         // Those of a model may tell less than the base file of the family.
         SheetKind::Untuned if family.shape.iter().all(|column| missing(column)) => {
             let expected = family.shape.join(",");
-            findings.add(Rule::Column, 1, || format!("found no column of a shape, expected some of {expected}"));
+            findings.add(Rule::Column, line, || format!("found no column of a shape, expected some of {expected}"));
         }
         SheetKind::Untuned => {}
     }

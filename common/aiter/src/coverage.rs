@@ -10,11 +10,12 @@ use std::path::Path;
 use bluefin_common::target::Target;
 use serde::Serialize;
 
-use crate::family::{Column, Rounding};
+use crate::family::{Column, Reading, Rounding};
+use crate::lookup::LookUp;
 use crate::rules::TIERS;
 use crate::sheet::View;
 use crate::table::Row;
-use crate::{Family, Key, Rules, Sheet, SheetKind, Table, Value, sheets_of};
+use crate::{Error, Family, Key, Rules, Sheet, SheetKind, Table, Value, sheets_of};
 
 /// A shape that is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +33,29 @@ pub struct Shape {
 pub fn shapes_of(sheet: &Sheet) -> Vec<Shape> {
     let keys = sheet.views().map(|view| (view.told(), 1));
     gathered(keys.map(|(key, times)| Shape { family: sheet.family, key, times }))
+}
+
+/// What a file of shapes lacks that look-ups of its family ask for: a column, or a cell of one. `None`: nothing.
+#[must_use]
+pub fn lacking(sheet: &Sheet) -> Option<Error> {
+    let family = sheet.family;
+    let may_lack = |column: &str| family.optional.iter().any(|(known, _)| *known == column);
+    let needed: Vec<&str> =
+        family.shape.iter().copied().filter(|column| family.asks_for(column) && !may_lack(column)).collect();
+    let lacks = |line: u64, found: String, column: &str| Error::Lacks {
+        path: sheet.path().to_path_buf(),
+        line,
+        column: column.to_string(),
+        found,
+        expected: format!("{} of {}", needed.join(","), family.name),
+    };
+    if let Some(column) = needed.iter().find(|column| sheet.table.column(column).is_none()) {
+        return Some(lacks(sheet.table.header_line(), sheet.table.columns().join(","), column));
+    }
+    sheet.views().find_map(|view| {
+        let empty = needed.iter().find(|column| view.cell(column).is_none_or(str::is_empty))?;
+        Some(lacks(view.row.line, "nothing".to_string(), empty))
+    })
 }
 
 /// The same shapes, each once, in the order in which they first come.
@@ -84,7 +108,7 @@ pub struct Covered {
 /// `rules` do. What a row's time is, they do not ask.
 #[must_use]
 pub fn coverage(tuned: &[Sheet], shapes: &[Shape], gpus: &[Target], rules: &Rules) -> Vec<Covered> {
-    let mut rows = Rows { tuned, rules, indices: HashMap::new() };
+    let mut rows = Rows { tuned, rules, look_ups: HashMap::new(), indices: HashMap::new() };
     let mut named: HashMap<&str, Vec<Gpu>> = HashMap::new();
     let mut all = Vec::new();
     for shape in shapes {
@@ -109,38 +133,60 @@ pub fn coverage(tuned: &[Sheet], shapes: &[Shape], gpus: &[Target], rules: &Rule
 /// Which shapes have a row of their own that was measured on `gpu`: what is not tuned once more.
 #[must_use]
 pub fn measured(tuned: &[Sheet], shapes: &[Shape], gpu: &Target) -> Vec<bool> {
-    let mut known: HashMap<(&str, Vec<&str>), HashSet<Key>> = HashMap::new();
+    let mut look_ups: HashMap<&str, LookUp<'_>> = HashMap::new();
+    let mut known: HashMap<(&str, Vec<&str>), Index> = HashMap::new();
     let is_measured = |shape: &Shape| {
         let family = shape.family;
         let asked = shape.key.0.iter().filter(|(column, _)| family.asks_for(column) && !family.gpu.contains(column));
         let key = Key(key_of(family, gpu).0.into_iter().chain(asked.cloned()).collect());
         let columns: Vec<&'static str> = key.0.iter().map(|(column, _)| *column).collect();
+        let look_up = look_ups.entry(family.name).or_insert_with(|| LookUp::of(tuned, family));
         let rows = known.entry((family.name, columns.clone())).or_insert_with(|| {
             let timed = |view: &View<'_>| family.time().is_none() || view.us().is_some();
-            sheets_of(tuned, family).flat_map(Sheet::views).filter(timed).map(|view| values(&view, &columns)).collect()
+            Index::of(sheets_of(tuned, family).flat_map(Sheet::views).filter(timed), look_up, &columns)
         });
-        rows.contains(&key)
+        rows.has(&key)
     };
     shapes.iter().map(is_measured).collect()
 }
 
-/// What stands in these columns of a row.
-fn values(view: &View<'_>, columns: &[&'static str]) -> Key {
-    Key(columns.iter().map(|column| (*column, view.value(column))).collect())
+/// What look-ups compare in some columns of a family's rows.
+#[derive(Default)]
+struct Index {
+    rows: HashSet<Key>,
+    /// Of rows with an empty cell that is equal to anything, the others.
+    open: Vec<Key>,
 }
 
-/// The same as a look-up reads it, in the `only` file of its family or in several that were put together.
-fn looked_up(view: &View<'_>, columns: &[&'static str], only: bool) -> Key {
-    let value = |column| if only { view.value_as_it_is(column) } else { view.value(column) };
-    Key(columns.iter().map(|column| (*column, value(column))).collect())
+impl Index {
+    fn of<'v>(views: impl Iterator<Item = View<'v>>, look_up: &LookUp<'_>, columns: &[&'static str]) -> Self {
+        let mut index = Self::default();
+        for view in views.filter(|_| !look_up.is_lost) {
+            let mut key = Key(columns.iter().map(|column| (*column, look_up.value(&view, column))).collect());
+            let is_empty = |value: &Value| matches!(value, Value::Text(text) if text.is_empty());
+            if view.sheet.family.reading == Reading::Texts && key.0.iter().any(|(_, value)| is_empty(value)) {
+                key.0.retain(|(_, value)| !is_empty(value));
+                index.open.push(key);
+            } else {
+                index.rows.insert(key);
+            }
+        }
+        index
+    }
+
+    /// Whether there is a row with these values.
+    fn has(&self, key: &Key) -> bool {
+        let is_equal = |row: &Key| row.0.iter().all(|(column, value)| key.get(column) == Some(value));
+        self.rows.contains(key) || self.open.iter().any(is_equal)
+    }
 }
 
 /// Rows as look-ups find them.
 struct Rows<'a> {
     tuned: &'a [Sheet],
     rules: &'a Rules,
-    /// What stands in some columns of a family's rows.
-    indices: HashMap<(&'static str, Vec<&'static str>), HashSet<Key>>,
+    look_ups: HashMap<&'static str, LookUp<'a>>,
+    indices: HashMap<(&'static str, Vec<&'static str>), Index>,
 }
 
 impl Rows<'_> {
@@ -148,13 +194,12 @@ impl Rows<'_> {
     fn has(&mut self, family: &'static Family, key: &Key) -> bool {
         let columns: Vec<&'static str> = key.0.iter().map(|(column, _)| *column).collect();
         let (tuned, rules) = (self.tuned, self.rules);
+        let look_up = self.look_ups.entry(family.name).or_insert_with(|| LookUp::of(tuned, family));
         let index = self.indices.entry((family.name, columns.clone())).or_insert_with(|| {
             let found = |view: &View<'_>| !is_dropped(view, rules);
-            let only = sheets_of(tuned, family).count() == 1;
-            let views = sheets_of(tuned, family).flat_map(Sheet::views).filter(found);
-            views.map(|view| looked_up(&view, &columns, only)).collect()
+            Index::of(sheets_of(tuned, family).flat_map(Sheet::views).filter(found), look_up, &columns)
         });
-        index.contains(key)
+        index.has(key)
     }
 
     fn presence(&mut self, family: &'static Family, key: &Key) -> Presence {

@@ -45,6 +45,20 @@ pub enum Error {
         /// Its header.
         columns: String,
     },
+    /// A file of shapes that does not tell all that look-ups ask for.
+    #[error("{}:{line}: column {column:?}: found {found}, expected {expected}", path.display())]
+    Lacks {
+        /// Of the file.
+        path: PathBuf,
+        /// From 1.
+        line: u64,
+        /// That is not there, or in which nothing stands.
+        column: String,
+        /// The columns that are there, or nothing.
+        found: String,
+        /// The columns that are asked for, and whose.
+        expected: String,
+    },
     /// Sizes of a GEMM, and nothing that tells whose.
     #[error("{}: family: found M,N,K alone, which several families tune, expected --family, or one family in --shapes, to say which", path.display())]
     AnyGemm {
@@ -85,6 +99,7 @@ impl Error {
             | Self::Line { path, .. }
             | Self::Empty { path }
             | Self::Family { path, .. }
+            | Self::Lacks { path, .. }
             | Self::AnyGemm { path }
             | Self::Mixed { path, .. } => path,
         }

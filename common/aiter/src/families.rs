@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::family::{Duplicates, Family, Rounding, ShapeWork, Tuner};
+use crate::family::{Duplicates, Family, Reading, Rounding, ShapeWork, Tuner};
 
 const GFX_AND_CUS: &[&str] = &["gfx", "cu_num"];
 const GEMM: &[&str] = &["M", "N", "K"];
@@ -49,7 +49,8 @@ const PLAIN: Family = Family {
     work: BYTE_INPUTS,
     rounding: Rounding::Gemm,
     duplicates: Duplicates::Refused,
-    flags_are_text: false,
+    uncounted: &[],
+    reading: Reading::Typed,
     tuner: None,
 };
 
@@ -233,6 +234,7 @@ pub static FAMILIES: [Family; 14] = [
         work: ShapeWork::Unknown,
         rounding: Rounding::TokensOfAnyUnits,
         duplicates: Duplicates::Allowed,
+        reading: Reading::Texts,
         tuner: Some(Tuner {
             script: "csrc/ck_gemm_moe_2stages_codegen/gemm_moe_tune.py",
             arguments: &["--grouped-gemm"],
@@ -246,6 +248,7 @@ pub static FAMILIES: [Family; 14] = [
         file: "tuned_fhmoe",
         shape: MOE,
         sometimes: &["shared_expert_id", "hidden_pad", "intermediate_pad", "gate_mode"],
+        uncounted: &["shared_expert_id", "hidden_pad", "intermediate_pad", "gate_mode"],
         results: &["block_m", "ksplit", "kernelName1", "kernelName2"],
         sort: &["gfx", "cu_num", "token", "model_dim", "inter_dim", "expert", "topk"],
         errors: &[],
@@ -275,8 +278,10 @@ pub static FAMILIES: [Family; 14] = [
             "max_seq_chunks",
         ],
         aside: &["dtype", "K", "BT", "T_flat", "N"],
-        flags_are_text: true,
+        reading: Reading::Converted,
         results: &["BV", "us"],
+        // Untuned files of models tell what many shapes have in common.
+        optional: &[("snapshot_bf16", ""), ("state_bf16", ""), ("total_chunks", ""), ("max_seq_chunks", "")],
         sort: &["gfx", "cu_num", "H", "Hg", "V"],
         errors: &[],
         work: ShapeWork::Unknown,
@@ -296,6 +301,7 @@ pub static FAMILIES: [Family; 14] = [
         shape: &["b", "m", "n", "k"],
         sort: &["gfx", "b", "n", "m", "k"],
         error_limit: 0.02,
+        duplicates: Duplicates::RefusedByLookUps,
         tuner: Some(Tuner {
             script: "csrc/opus_gemm/opus_bmm_mxscale_tune.py",
             arguments: &[],

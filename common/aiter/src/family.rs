@@ -42,8 +42,10 @@ pub struct Family {
     pub rounding: Rounding,
     /// What comes of two rows of one key.
     pub duplicates: Duplicates,
-    /// Whether its look-up compares flags with the text `True`, and takes anything else for false.
-    pub flags_are_text: bool,
+    /// Columns of the key that aiter does not compare when it puts files together and raises an error for rows that are alike.
+    pub uncounted: &'static [&'static str],
+    /// How its look-up reads its files.
+    pub reading: Reading,
     /// What tunes it; `None`: nothing that is run on its own.
     pub tuner: Option<Tuner>,
 }
@@ -109,10 +111,24 @@ impl Rounding {
 /// What comes of two rows of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicates {
-    /// aiter raises an error when it reads them.
+    /// aiter raises an error when it puts files together, and look-ups do when they read one.
     Refused,
-    /// Look-ups take the faster one.
+    /// aiter puts files together all the same, as it has no untuned file of the family; the look-up raises an error when it reads them.
+    RefusedByLookUps,
+    /// Look-ups take the faster one of a file. aiter raises an error when it puts files together.
     Allowed,
+}
+
+/// How a look-up reads its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// By pandas' `read_csv`: a column has one type, and texts keep the white space around them.
+    Typed,
+    /// By Python's `csv`: texts without the white space around them, compared as texts. An empty cell is equal to anything.
+    Texts,
+    /// By Python's `csv`, without lines that begin with `#`: numbers by `int`, flags are true if they are the text `True`. One row with
+    /// anything else costs the whole table.
+    Converted,
 }
 
 /// What is read of a column.

@@ -14,16 +14,25 @@ pub enum Value {
 }
 
 impl Value {
-    /// Of a cell, as pandas reads it: truth values in its three spellings, which spreadsheets change, and whole numbers however
-    /// they are written.
+    /// Of a cell, as aiter's tuners read it: without the white space around it, truth values in any case, and whole numbers however
+    /// they are written. What a look-up makes of it, `LookUp` knows.
     #[must_use]
     pub fn of(cell: &str) -> Self {
         let cell = cell.trim();
-        match cell {
-            "True" | "true" | "TRUE" => Self::Integer(1),
-            "False" | "false" | "FALSE" => Self::Integer(0),
-            _ => whole(cell).map_or_else(|| Self::Text(cell.into()), Self::Integer),
+        match flag(cell) {
+            Some(flag) => Self::Integer(i64::from(flag)),
+            None => whole(cell).map_or_else(|| Self::Text(cell.into()), Self::Integer),
         }
+    }
+}
+
+/// A truth value, as pandas takes it: in any case, which spreadsheets change, and with nothing around it.
+#[must_use]
+pub fn flag(cell: &str) -> Option<bool> {
+    match cell {
+        _ if cell.eq_ignore_ascii_case("true") => Some(true),
+        _ if cell.eq_ignore_ascii_case("false") => Some(false),
+        _ => None,
     }
 }
 
@@ -126,15 +135,15 @@ mod tests {
             ("304", "304.0"),
             ("TRUE", "true"),
             ("FALSE", "False"),
+            ("fALSE", "False"),
+            ("TRue", "True"),
             ("64", "6.4e1"),
             ("64", "64.00"),
             ("5120", "+5120"),
         ] {
             assert_eq!(Value::of(one), Value::of(other));
         }
-        for (one, other) in
-            [("torch.int8", "int8"), ("", "0"), ("1.5", "1"), ("inf", "nan"), ("1e400", "inf"), ("TRue", "True")]
-        {
+        for (one, other) in [("torch.int8", "int8"), ("", "0"), ("1.5", "1"), ("inf", "nan"), ("1e400", "inf")] {
             assert_ne!(Value::of(one), Value::of(other));
         }
     }

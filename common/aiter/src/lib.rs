@@ -13,6 +13,7 @@ mod family;
 pub mod harvest;
 mod key;
 pub mod log;
+mod lookup;
 pub mod merge;
 pub mod operator;
 mod rules;
@@ -22,7 +23,7 @@ mod table;
 
 pub use error::Error;
 pub use families::{FamilyName, UnknownFamily};
-pub use family::{Duplicates, Family, NamedCells, Rounding, ShapeWork, Tuner};
+pub use family::{Duplicates, Family, NamedCells, Reading, Rounding, ShapeWork, Tuner};
 pub use key::{Key, Value};
 pub use rules::{ASSUMED, Rules};
 pub use sheet::{Sheet, SheetKind};

@@ -19,10 +19,11 @@ pub struct Misses {
 #[must_use]
 pub fn read(log: &str, family: Option<&'static Family>) -> Misses {
     let mut misses = Misses::default();
-    let mut shapes = Vec::new();
+    let (mut shapes, mut again) = (Vec::new(), Vec::new());
     for line in log.lines() {
         match miss(line) {
             Some(Miss::Of(placed, key)) => shapes.push(Shape { family: placed, key, times: 1 }),
+            Some(Miss::Again(placed, key)) => again.push(Shape { family: placed, key, times: 1 }),
             Some(Miss::Unplaced(fields)) => match family {
                 Some(family) => shapes.push(Shape { family, key: key_of(family, &fields), times: 1 }),
                 None => {
@@ -37,8 +38,24 @@ pub fn read(log: &str, family: Option<&'static Family>) -> Misses {
             None => {}
         }
     }
-    misses.shapes = gathered(shapes);
+    misses.shapes = told_once(gathered(shapes), gathered(again));
     misses
+}
+
+/// Leaves out misses of `again` that another line tells as well, as one of both may be of a level that is not logged.
+fn told_once(mut shapes: Vec<Shape>, again: Vec<Shape>) -> Vec<Shape> {
+    for shape in again {
+        let told = shape.key.without(shape.family.gpu);
+        let is_it = |known: &&mut Shape| {
+            let is_told = told.0.iter().all(|(column, value)| known.key.get(column) == Some(value));
+            known.family.name == shape.family.name && is_told
+        };
+        match shapes.iter_mut().find(is_it) {
+            Some(known) => known.times = known.times.max(shape.times),
+            None => shapes.push(shape),
+        }
+    }
+    shapes
 }
 
 /// Names and values as a line has them.
@@ -47,11 +64,40 @@ type Fields<'a> = Vec<(&'a str, &'a str)>;
 /// What a line tells of a miss.
 enum Miss<'a> {
     Of(&'static Family, Key),
+    /// Of a line that stands beside another one of the same miss, or by itself.
+    Again(&'static Family, Key),
     Unplaced(Fields<'a>),
     Unread,
 }
 
+impl Miss<'_> {
+    fn again(self) -> Self {
+        match self {
+            Self::Of(family, key) => Self::Again(family, key),
+            other => other,
+        }
+    }
+}
+
+/// What is behind a mark in a line of mixtures of experts that says a miss once more.
+const EXPERTS_AGAIN: [&str; 2] = ["[fused_moe] no tuned FlyDSL config for ", "Fmoe tuning not support for "];
+
 fn miss(line: &str) -> Option<Miss<'_>> {
+    if let Some((_, values)) = EXPERTS_AGAIN.iter().find_map(|mark| line.split_once(mark)) {
+        return Some(moe(values).unwrap_or(Miss::Unread).again());
+    }
+    if let Some((_, values)) = line.split_once("no grouped CSV config matched ") {
+        return Some(grouped_defaults(values).unwrap_or(Miss::Unread));
+    }
+    if let Some((name, values)) =
+        line.split_once("[gfx1250] gemm_a8w8_").and_then(|(_, rest)| rest.split_once(" untuned "))
+    {
+        return Some(gfx1250(name, values).unwrap_or(Miss::Unread));
+    }
+    // It says neither the type of the output nor how it went on: it did not.
+    if line.contains("no solution for M=") && line.contains(" bpreshuffle=") {
+        return Some(Miss::Unread);
+    }
     if let Some((_, rest)) = line.split_once("[fused_moe] using ") {
         // Of a row that was found it names the kernels.
         let (_, values) = rest.split_once(" default for ")?;
@@ -163,6 +209,38 @@ fn grouped(values: &str) -> Option<Miss<'static>> {
     (key.0.len() == family.gpu.len() + family.shape.len()).then_some(Miss::Of(family, key))
 }
 
+/// `(token=16 model_dim=7168 inter_dim=3072 experts=96 topk=6 act=ActivationType.Silu ... quant_type=QuantType.per_1x32); using defaults`,
+/// which the line above says as well where it is asked for.
+fn grouped_defaults(values: &str) -> Option<Miss<'static>> {
+    let family = named("grouped_fmoe")?;
+    let (values, _) = values.trim_start().strip_prefix('(')?.split_once(')')?;
+    let told: Vec<(&str, &str)> = values.split(' ').filter_map(|word| word.split_once('=')).collect();
+    let value = |column: &str| {
+        let name = match column {
+            "expert" => "experts",
+            "act_type" => "act",
+            "q_type" => "quant_type",
+            "use_g1u1" => return Some(Value::Integer(1)),
+            "doweight_stage1" => return Some(Value::Integer(0)),
+            column => column,
+        };
+        told.iter().find(|(known, _)| *known == name).map(|(_, value)| plain(value))
+    };
+    let key: Option<Vec<_>> = family.shape.iter().map(|column| Some((*column, value(column)?))).collect();
+    Some(Miss::Again(family, Key(key?)))
+}
+
+/// `bpreshuffle untuned M=1, N=2, K=3; falling back to flydsl kernel 'k'.`
+fn gfx1250(name: &str, values: &str) -> Option<Miss<'static>> {
+    let family = named(&format!("ck_gemm_a8w8_{name}"))?;
+    let mut key = key_of(family, &fields(values.split(';').next()?));
+    if key.0.len() < 3 {
+        return None;
+    }
+    key.0.insert(0, ("gfx", Value::Text("gfx1250".into())));
+    Some(Miss::Again(family, key))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,6 +310,57 @@ NotImplementedError: The dedicated FHMoE path requires an exact tuned config row
         ];
         assert_eq!(told, expected.map(|(text, times)| (text.to_string(), times)));
         assert_eq!((misses.unplaced, misses.unread), (vec!["M=16 N=2 K=3".to_string()], 2));
+    }
+
+    #[test]
+    fn a_miss_in_two_lines_counts_once() {
+        let experts = |token: u32| {
+            format!(
+                "('gfx950', 256, {token}, 7168, 256, 384, 8, <ActivationType.Silu: 0>, 'torch.bfloat16', 'torch.bfloat16', \
+                'torch.int4', 'QuantType.per_1x32', True, False)"
+            )
+        };
+        let grouped = "(token=16 model_dim=7168 inter_dim=3072 experts=96 topk=6 act=ActivationType.Silu dtype=torch.bfloat16 \
+            q_dtype_a=c q_dtype_w=d quant_type=QuantType.per_1x32); using defaults tile_m=64 n_warp=4 num_buffers=2";
+        let debug = LOG.lines().find(|line| line.contains("CSV config match for")).unwrap();
+        let lines = [
+            format!("[aiter] [fused_moe] using 2stage default for {} ", experts(1)),
+            format!("[aiter] [fused_moe] no tuned FlyDSL config for {}, using untuned a16wi4 fallback (kn1='a', kn2='b')", experts(1)),
+            format!("[aiter] [fused_moe] no tuned FlyDSL config for {}, using heuristic FlyDSL fallback (kn1='a')", experts(2)),
+            format!("[aiter] Fmoe tuning not support for {}", experts(2)),
+            format!("[aiter] no grouped CSV config matched {grouped}"),
+            format!("[aiter] no grouped CSV config matched {}", grouped.replace("token=16", "token=32")),
+            debug.to_string(),
+            "[aiter] [gfx1250] gemm_a8w8_blockscale_bpreshuffle untuned M=1, N=2, K=3; falling back to flydsl kernel 'k'.".to_string(),
+            "[aiter] [gfx1250] gemm_a8w8_bpreshuffle untuned M=4, N=5, K=6; falling back to flydsl kernel 'k'.".to_string(),
+            "[aiter] shape is M:4, N:5, K:6, q_dtype_w:t, not found tuned config in /x/a8w8_bpreshuffle_tuned_gemm.csv, will use \
+            default config!"
+                .to_string(),
+            "AssertionError: no solution for M=1 N=2 K=3 dtype='torch.bfloat16' bias=False, scaleAB=False, bpreshuffle=True"
+                .to_string(),
+            "[aiter] no grouped CSV config matched (token=16)".to_string(),
+            "[aiter] [fused_moe] no tuned FlyDSL config for (1, 2), using".to_string(),
+        ];
+        let misses = read(&lines.join("\n"), None);
+        let told: Vec<String> = misses
+            .shapes
+            .iter()
+            .map(|shape| {
+                let size = ["token", "M"].into_iter().find_map(|column| shape.key.get(column)).unwrap();
+                let columns = shape.key.0.len();
+                format!("{} {size} {columns} columns, {} times", shape.family.name, shape.times)
+            })
+            .collect();
+        let expected = [
+            "ck_gemm_moe_2stages_codegen 1 14 columns, 1 times",
+            "grouped_fmoe 16 14 columns, 1 times",
+            "ck_gemm_a8w8_bpreshuffle 4 4 columns, 1 times",
+            "ck_gemm_moe_2stages_codegen 2 14 columns, 2 times",
+            "grouped_fmoe 32 12 columns, 1 times",
+            "ck_gemm_a8w8_blockscale_bpreshuffle 1 4 columns, 1 times",
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(misses.unread, 3);
     }
 
     #[test]

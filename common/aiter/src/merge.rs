@@ -196,7 +196,7 @@ impl<'a> Merging<'a> {
         match (first, own.and_then(|own| self.added.get_mut(own))) {
             (Some(place), _) => {
                 self.taken.insert(place, view);
-                if self.base.family.duplicates == Duplicates::Refused {
+                if self.base.family.duplicates != Duplicates::Allowed {
                     self.gone.extend(places.iter().skip(1));
                 }
             }

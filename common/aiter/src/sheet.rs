@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::families::{ANY_GEMM, FAMILIES};
-use crate::family::Column;
+use crate::family::{Column, Reading};
+use crate::key::flag;
 use crate::table::{Row, Table};
 use crate::{Error, Family, Key, Value};
 
@@ -50,6 +51,11 @@ impl Sheet {
             let columns: String = table.columns().join(",").chars().take(200).collect();
             return Err(Error::Family { path: table.path().to_path_buf(), columns });
         };
+        let path = table.path().to_path_buf();
+        let table = match family.reading {
+            Reading::Converted => table.with_comments().ok_or(Error::Empty { path })?,
+            Reading::Typed | Reading::Texts => table,
+        };
         let found_something = family.results.iter().any(|column| table.column(column).is_some());
         let kind = if found_something { SheetKind::of(table.path()) } else { SheetKind::Untuned };
         Ok(Self { table, family, kind })
@@ -76,7 +82,7 @@ impl Sheet {
     /// A row of it, by the names of columns.
     #[must_use]
     pub fn view<'a>(&'a self, row: &'a Row) -> View<'a> {
-        View { sheet: self, cells: row.cells(), row }
+        View { sheet: self, cells: row.cells(), bare_cells: row.bare_cells(), row }
     }
 
     /// Its rows, by the names of columns.
@@ -131,6 +137,8 @@ pub struct View<'a> {
     pub row: &'a Row,
     /// Without the white space around them.
     pub cells: Vec<Cow<'a, str>>,
+    /// With it.
+    pub bare_cells: Vec<Cow<'a, str>>,
 }
 
 impl View<'_> {
@@ -138,6 +146,13 @@ impl View<'_> {
     #[must_use]
     pub fn cell(&self, column: &str) -> Option<&str> {
         self.cells.get(self.sheet.table.column(column)?).map(|cell| &**cell)
+    }
+
+    /// A cell as it is, empty if the row ends before it; `None` if no column of the file has exactly this name.
+    #[must_use]
+    pub fn bare_cell(&self, column: &str) -> Option<&str> {
+        let place = self.sheet.table.bare_columns().iter().position(|known| known == column)?;
+        Some(self.bare_cells.get(place).map_or("", |cell| &**cell))
     }
 
     /// What stands in a column of numbers, if it is one.
@@ -164,7 +179,7 @@ impl View<'_> {
         Key(self.sheet.family.key().map(|column| (column, self.value(column))).collect())
     }
 
-    /// What a look-up compares in a column; an empty text if there is nothing.
+    /// What is meant by a cell, whatever a look-up makes of it; an empty text if there is nothing.
     #[must_use]
     pub fn value(&self, column: &str) -> Value {
         match (column, self.cell(column)) {
@@ -173,27 +188,16 @@ impl View<'_> {
                 Value::of(self.number("cu_num").map_or("", gfx_of))
             }
             (_, Some(cell)) if !cell.is_empty() && self.is_text_flag(column) => {
-                // pandas has read it before anybody compares it.
-                Value::Integer(i64::from(matches!(cell, "True" | "true" | "TRUE")))
+                Value::Integer(i64::from(flag(cell) == Some(true)))
             }
             (_, Some(cell)) => Value::of(cell),
             (_, None) => Value::of(""),
         }
     }
 
-    /// The same where the only file of its family is looked up as it is: nothing has put it together with others.
-    #[must_use]
-    pub fn value_as_it_is(&self, column: &str) -> Value {
-        match self.cell(column) {
-            Some(cell) if !cell.is_empty() && self.is_text_flag(column) => Value::Integer(i64::from(cell == "True")),
-            _ => self.value(column),
-        }
-    }
-
     /// Whether look-ups compare what stands in a column with the text `True`.
-    #[must_use]
-    pub fn is_text_flag(&self, column: &str) -> bool {
-        self.sheet.family.flags_are_text && Column::of(column) == Column::Flag
+    fn is_text_flag(&self, column: &str) -> bool {
+        self.sheet.family.reading == Reading::Converted && Column::of(column) == Column::Flag
     }
 
     /// The columns of its GPU and shape that it has a value for: what an untuned file tells.

@@ -19,6 +19,8 @@ pub struct Row {
     pub line: u64,
     /// With its line ending, if it has one.
     raw: String,
+    /// Whether it is a comment, which the files of few families have.
+    comment: bool,
 }
 
 impl Row {
@@ -26,7 +28,7 @@ impl Row {
     #[must_use]
     pub fn of<'a>(cells: impl IntoIterator<Item = &'a str>) -> Self {
         let cells: Vec<Cow<'_, str>> = cells.into_iter().map(quoted).collect();
-        Self { line: 0, raw: cells.join(",") + "\n" }
+        Self { line: 0, raw: cells.join(",") + "\n", comment: false }
     }
 
     /// Its cells, without the white space around them.
@@ -47,10 +49,14 @@ impl Row {
         self.raw.trim_end_matches(['\n', '\r'])
     }
 
-    /// Whether there is nothing in it, as in the lines between sections of some files.
+    /// Whether there is nothing in it, as in the lines between sections of some files, or it is a comment.
     #[must_use]
     pub fn is_blank(&self) -> bool {
-        self.cells().iter().all(|cell| cell.is_empty())
+        self.comment || self.cells().iter().all(|cell| cell.is_empty())
+    }
+
+    fn begins_with_hash(&self) -> bool {
+        begins_with_hash(&self.raw)
     }
 }
 
@@ -58,8 +64,13 @@ impl Row {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     path: PathBuf,
+    /// Comments in front of the header.
+    before: Vec<Row>,
     header: Row,
+    /// Without the white space around them.
     columns: Vec<String>,
+    /// As they are.
+    bare_columns: Vec<String>,
     /// All lines but the header, blank ones too.
     pub rows: Vec<Row>,
 }
@@ -68,9 +79,15 @@ impl Table {
     /// A file of these columns and no row, to be written to `path`.
     #[must_use]
     pub fn new<'a>(path: &Path, columns: impl IntoIterator<Item = &'a str>) -> Self {
-        let header = Row::of(columns);
-        let columns = header.cells().into_iter().map(Cow::into_owned).collect();
-        Self { path: path.to_path_buf(), header, columns, rows: Vec::new() }
+        Self::begin(path, Row::of(columns), Vec::new())
+    }
+
+    fn begin(path: &Path, header: Row, rows: Vec<Row>) -> Self {
+        let bare_columns =
+            header.bare_cells().into_iter().map(|cell| cell.trim_start_matches(BYTE_ORDER_MARK).to_string());
+        let bare_columns: Vec<String> = bare_columns.collect();
+        let columns = bare_columns.iter().map(|column| column.trim().to_string()).collect();
+        Self { path: path.to_path_buf(), before: Vec::new(), header, columns, bare_columns, rows }
     }
 
     /// Reads a file.
@@ -98,15 +115,21 @@ impl Table {
         })?;
         let mut rows = Vec::new();
         for (line, raw) in (1..).zip(text.split_inclusive('\n')) {
+            if begins_with_hash(raw) {
+                // A comment, if the family has any; otherwise a row with too few cells.
+                rows.push(Row { line, raw: raw.to_string(), comment: false });
+                continue;
+            }
             if raw.bytes().filter(|byte| *byte == b'"').count() % 2 != 0 {
                 return Err(at(line, "a quote that is not closed", "one record a line"));
             }
             if raw.bytes().filter(|byte| *byte == b',').count() >= MAX_CELLS {
                 return Err(at(line, &format!("more than {MAX_CELLS} cells"), "a row of aiter's"));
             }
-            rows.push(Row { line, raw: raw.to_string() });
+            rows.push(Row { line, raw: raw.to_string(), comment: false });
         }
-        let header = if rows.is_empty() { Row { line: 1, raw: String::new() } } else { rows.remove(0) };
+        let nothing = || Row { line: 1, raw: String::new(), comment: false };
+        let header = if rows.is_empty() { nothing() } else { rows.remove(0) };
         if header.is_blank() && rows.iter().all(Row::is_blank) {
             return Err(Error::Empty { path: path.to_path_buf() });
         }
@@ -114,9 +137,35 @@ impl Table {
             let shown: String = header.text().chars().take(SHOWN).collect();
             return Err(at(1, &format!("{shown:?}"), "the names of columns"));
         }
-        let name = |cell: Cow<'_, str>| cell.trim_start_matches(BYTE_ORDER_MARK).trim().to_string();
-        let columns = header.cells().into_iter().map(name).collect();
-        Ok(Self { path: path.to_path_buf(), header, columns, rows })
+        Ok(Self::begin(path, header, rows))
+    }
+
+    /// Takes lines that begin with `#` for comments, in front of the header too. `None` if there is nothing else.
+    #[must_use]
+    pub fn with_comments(mut self) -> Option<Self> {
+        for row in &mut self.rows {
+            row.comment = row.begins_with_hash();
+        }
+        if !self.header.begins_with_hash() {
+            return Some(self);
+        }
+        let place = self.rows.iter().position(|row| !row.is_blank())?;
+        let rows = self.rows.split_off(place + 1);
+        let header = self.rows.pop()?;
+        let before = std::iter::once(self.header).chain(self.rows).collect();
+        Some(Self { before, ..Self::begin(&self.path, header, rows) })
+    }
+
+    /// The lines that are comments, from 1.
+    pub fn comments(&self) -> impl Iterator<Item = u64> {
+        let between = self.rows.iter().filter(|row| row.comment);
+        self.before.iter().filter(|row| row.begins_with_hash()).chain(between).map(|row| row.line)
+    }
+
+    /// The line of the names of columns, from 1.
+    #[must_use]
+    pub fn header_line(&self) -> u64 {
+        self.header.line.max(1)
     }
 
     /// Where it is from.
@@ -131,6 +180,12 @@ impl Table {
         &self.columns
     }
 
+    /// Their names with the white space around them, which look-ups take for a part of the name.
+    #[must_use]
+    pub fn bare_columns(&self) -> &[String] {
+        &self.bare_columns
+    }
+
     /// Where a column is.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {
@@ -142,6 +197,7 @@ impl Table {
         let place = place.min(self.columns.len());
         self.header.raw = inserted(&self.header.raw, place, name);
         self.columns.insert(place, name.to_string());
+        self.bare_columns.insert(place, name.to_string());
         for row in self.rows.iter_mut().filter(|row| !row.is_blank()) {
             row.raw = inserted(&row.raw, place, &cell(row));
         }
@@ -156,7 +212,7 @@ impl Table {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for row in std::iter::once(&self.header).chain(&self.rows) {
+        for row in self.before.iter().chain(std::iter::once(&self.header)).chain(&self.rows) {
             if !bytes.is_empty() && !bytes.ends_with(b"\n") {
                 bytes.push(b'\n');
             }
@@ -164,6 +220,10 @@ impl Table {
         }
         bytes
     }
+}
+
+fn begins_with_hash(raw: &str) -> bool {
+    raw.trim_start().starts_with('#')
 }
 
 /// A line with one cell more, in front of the one that stands at `place`.
@@ -247,6 +307,17 @@ mod tests {
         assert_eq!(told(b"M\n1\n\xff"), "f.csv:3: found bytes that are no text, expected UTF-8");
         assert_eq!(told(b"M\n\"1\n"), "f.csv:2: found a quote that is not closed, expected one record a line");
         assert!(told(&[b"M\n".as_slice(), &[b','; 300]].concat()).starts_with("f.csv:2: found more than 256 cells"));
+    }
+
+    #[test]
+    fn comments_are_no_rows_and_stay() {
+        let text = "# by \"hand\nM,N\n# \"\n1,2\n  # 3,4\n";
+        let table = parse(text).unwrap().with_comments().unwrap();
+        assert_eq!((table.columns(), table.header_line()), (["M".to_string(), "N".to_string()].as_slice(), 2));
+        assert_eq!(table.records().map(|row| row.line).collect::<Vec<_>>(), [4]);
+        assert_eq!(table.comments().collect::<Vec<_>>(), [1, 3, 5]);
+        assert_eq!(table.to_bytes(), text.as_bytes());
+        assert!(parse("# nothing\n\n# else\n").unwrap().with_comments().is_none());
     }
 
     #[test]

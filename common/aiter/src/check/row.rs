@@ -4,7 +4,8 @@ use bluefin_common::arch::{self, Architecture, Fp8, Operand};
 
 use super::{Findings, Rule};
 use crate::coverage::is_dropped;
-use crate::family::{Column, ShapeWork};
+use crate::family::{Column, Reading, Rounding, ShapeWork};
+use crate::lookup::LookUp;
 use crate::sheet::{SheetKind, View};
 use crate::{Value, exceeds};
 
@@ -14,9 +15,12 @@ const SLACK: f64 = 0.005;
 const ROUNDED: f64 = 0.051;
 
 /// Holds a row against all rules that ask for nothing but itself.
-pub(super) fn check(view: &View<'_>, findings: &mut Findings<'_>) {
+pub(super) fn check(view: &View<'_>, look_up: &LookUp<'_>, findings: &mut Findings<'_>) {
     cells(view, findings);
     reachable(view, findings);
+    if view.sheet.kind == SheetKind::Tuned {
+        compared(view, look_up, findings);
+    }
     compute_units(view, findings);
     if view.sheet.kind == SheetKind::Tuned {
         dead(view, findings);
@@ -62,31 +66,54 @@ fn cells(view: &View<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-/// Operators read files as they are: they compare text with its white space, and ask for the types of their own GPU.
+/// Look-ups compare what is meant. Columns of several types, and tables that are not read, are told elsewhere, once.
+fn compared(view: &View<'_>, look_up: &LookUp<'_>, findings: &mut Findings<'_>) {
+    let family = view.sheet.family;
+    // Where no row is of the GPU's number of compute units, grouped experts take another's.
+    let is_asked = |column: &&str| {
+        family.asks_for(column) && (*column != "cu_num" || family.rounding != Rounding::TokensOfAnyUnits)
+    };
+    for column in family.key().filter(is_asked) {
+        let (Some(cell), Some(bare)) = (view.cell(column), view.bare_cell(column)) else { continue };
+        let meant = if column == "gfx" { view.value(column) } else { Value::of(cell) };
+        let found = look_up.value(view, column);
+        let is_lost = look_up.is_lost && family.reading == Reading::Converted && Column::of(column) == Column::Size;
+        if cell.is_empty() || found == meant || is_lost || look_up.mixed(column).is_some() {
+            continue;
+        }
+        let written = look_up.written(view, column).unwrap_or_default();
+        findings.add(Rule::Unreachable, view.row.line, || match (family.reading, &found) {
+            (Reading::Typed, Value::Text(text)) if **text == *bare => {
+                format!("{column}: found white space around {cell:?}, expected none: look-ups compare it")
+            }
+            (Reading::Typed, Value::Text(text)) if text.is_empty() => {
+                format!("{column}: found {cell:?}, expected a value: pandas takes it for none")
+            }
+            _ if look_up.several && *written != *cell => {
+                format!("{column}: found {cell:?}, expected {meant}: look-ups compare the text {written:?} that aiter writes \
+                    when it puts the files together")
+            }
+            (Reading::Converted, Value::Integer(_)) => format!(
+                "{column}: found {cell:?}, expected True or False: the look-up takes all but the text True for false"
+            ),
+            _ => format!("{column}: found {cell:?}, expected {meant}: look-ups compare the text"),
+        });
+    }
+}
+
+/// Operators infer the architecture where there is none, and ask for the types of their own GPU.
 fn reachable(view: &View<'_>, findings: &mut Findings<'_>) {
     let (sheet, line) = (view.sheet, view.row.line);
     let gfx = view.key().get("gfx").map(ToString::to_string).unwrap_or_default();
-    if sheet.kind == SheetKind::Tuned && sheet.family.gpu.contains(&"gfx") && gfx.is_empty() {
+    let needs_gfx = sheet.family.gpu.contains(&"gfx") && sheet.family.reading != Reading::Texts;
+    if sheet.kind == SheetKind::Tuned && needs_gfx && gfx.is_empty() {
         let cus = view.cell("cu_num").unwrap_or_default();
         findings.add(Rule::Unreachable, line, || {
             format!("cu_num: found {cus:?} and no gfx, expected 256, 80 or 304, from which it is inferred")
         });
     }
-    let bare = view.row.bare_cells();
     for column in sheet.family.key() {
         let Some(cell) = view.cell(column) else { continue };
-        let as_it_is = sheet.table.column(column).and_then(|index| bare.get(index));
-        let text = matches!(Column::of(column), Column::Text | Column::Gfx);
-        if sheet.kind == SheetKind::Tuned && text && as_it_is.is_some_and(|bare| **bare != *cell) {
-            findings.add(Rule::Unreachable, line, || {
-                format!("{column}: found white space around {cell:?}, expected none: look-ups compare it")
-            });
-        }
-        if sheet.kind == SheetKind::Tuned && view.is_text_flag(column) && !matches!(cell, "" | "True" | "False") {
-            findings.add(Rule::Unreachable, line, || {
-                format!("{column}: found {cell:?}, expected True or False: the look-up takes all but the text True for false")
-            });
-        }
         // A row says whether there are such instructions; of what has none it is not known.
         let multiplies = |known: &&Architecture| !known.has_row() || known.has(Operand::Fp8);
         let eight_bits = match arch::of(&gfx).filter(multiplies).map(|known| known.fp8) {

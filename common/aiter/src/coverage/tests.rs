@@ -158,3 +158,139 @@ fn flags_of_gdn_are_true_where_the_text_is() {
         assert_eq!(of(&[file(flag), other.clone()]) == Presence::Exact, together, "{flag}");
     }
 }
+
+/// What look-ups of aiter e4048607 find of one row, read by pandas: `gfx950`, 256, 64, ... are asked for.
+#[test]
+fn text_is_compared_with_its_white_space_where_look_ups_do_not_strip() {
+    use Presence::{Exact, Missing};
+    let gpu = ["gfx950-256".parse().unwrap()];
+    let untuned = sheet("a8w8_untuned_gemm.csv", "M,N,K,q_dtype_w\n64,8,8,torch.int8\n");
+    let row = |row: &str| sheet("a8w8_tuned_gemm.csv", &format!("gfx,cu_num,M,N,K,q_dtype_w,us\n{row},5.0\n"));
+    for (cells, expected) in [
+        ("gfx950,256,64,8,8,torch.int8", Exact),
+        ("gfx950,256 , 64.0,8,\t8,torch.int8", Exact),
+        ("gfx950 ,256,64,8,8,torch.int8", Missing),
+        ("gfx950,256,64,8,8, torch.int8", Missing),
+        ("gfx950,256,\"64 \",8,8,\"torch.int8\"", Exact),
+    ] {
+        let tuned = [row(cells)];
+        let shapes = shapes_of(&untuned);
+        assert_eq!(coverage(&tuned, &shapes, &gpu, &Rules::default())[0].presence, expected, "{cells}");
+        assert_eq!(measured(&tuned, &shapes, &gpu[0]), [expected == Exact], "{cells}");
+    }
+}
+
+const BF16: &str = "gfx,cu_num,M,N,K,bias,dtype,outdtype,scaleAB,bpreshuffle,us\n";
+
+fn bf16(m: &str, bias: &str) -> String {
+    format!("gfx950,256,{m},8,8,{bias},torch.bfloat16,torch.bfloat16,False,False,5.0\n")
+}
+
+#[test]
+fn one_odd_cell_costs_the_rows_of_its_column() {
+    let gpu = ["gfx950-256".parse().unwrap()];
+    let untuned = sheet(
+        "bf16_untuned_gemm.csv",
+        "M,N,K,bias,dtype,outdtype,scaleAB,bpreshuffle\n64,8,8,False,torch.bfloat16,torch.bfloat16,False,False\n",
+    );
+    let is_found = |tuned: &[Sheet]| {
+        let presence = coverage(tuned, &shapes_of(&untuned), &gpu, &Rules::default())[0].presence;
+        assert_eq!(measured(tuned, &shapes_of(&untuned), &gpu[0]), [presence == Presence::Exact]);
+        presence == Presence::Exact
+    };
+    let file = |name: &str, rows: &[String]| sheet(name, &(BF16.to_string() + &rows.concat()));
+    let of = |rows: &[String]| [file("bf16_tuned_gemm.csv", rows)];
+    assert!(is_found(&of(&[bf16("64", "False"), bf16("128", "fALSE")])));
+    assert!(is_found(&of(&[bf16("64", "0"), bf16("128", "1.0")])));
+    assert!(is_found(&of(&[bf16("64", "False"), bf16("128", "")])));
+    for (m, bias) in [("128", "1"), ("128", "0"), ("128", "0.0"), ("128", "False "), ("x", "False")] {
+        assert!(!is_found(&of(&[bf16("64", "False"), bf16(m, bias)])), "{m:?} {bias:?}");
+    }
+    // aiter puts files together, and reads the result.
+    let other = |bias: &str| file("x_bf16_tuned_gemm.csv", &[bf16("128", bias)]);
+    let first = || of(&[bf16("64", "False")])[0].clone();
+    assert!(is_found(&[first(), other("TRUE")]));
+    assert!(is_found(&[first(), other("1")]), "both become numbers");
+    assert!(!is_found(&[first(), other("1.0")]), "each stays what it is");
+    let without = "gfx,cu_num,M,N,K,bias,dtype,outdtype,scaleAB,us\n\
+        gfx950,256,128,8,8,False,torch.bfloat16,torch.bfloat16,False,5.0\n";
+    let without = sheet("y_bf16_tuned_gemm.csv", without);
+    assert!(is_found(&[first(), without.clone()]), "bpreshuffle is filled with 0");
+    let empty = [bf16("64", "False"), bf16("192", "False").replace("False,5.0", ",5.0")];
+    assert!(!is_found(&[of(&empty)[0].clone(), without]), "0 stands beside False and what is no number");
+    let spaced = BF16.replace(",bias,", ", bias,") + &bf16("64", "False");
+    assert!(!is_found(&[sheet("bf16_tuned_gemm.csv", &spaced)]), "a name with white space is another");
+}
+
+/// What `_find_grouped_config` of aiter e4048607 finds of one row.
+#[test]
+fn grouped_experts_compare_texts_and_take_what_is_empty() {
+    use Presence::{Exact, Missing, OtherUnits};
+    let columns: Vec<&str> = "gfx,cu_num".split(',').chain(MOE.split(',')).collect();
+    let usual = format!("gfx1250,256,{}", experts(64, "Silu"));
+    let untuned = sheet("untuned_grouped_fmoe.csv", &format!("{MOE}\n{}\n", experts(64, "Silu")));
+    let with = |changes: &[(&str, &str)]| {
+        let cells = columns.iter().zip(usual.split(',')).map(|(column, cell)| {
+            changes.iter().find(|(changed, _)| changed == column).map_or(cell, |(_, cell)| *cell)
+        });
+        sheet(
+            "tuned_grouped_fmoe.csv",
+            &format!("{},us\n{},1.0\n", columns.join(","), cells.collect::<Vec<_>>().join(",")),
+        )
+    };
+    let gpu = ["gfx1250-256".parse().unwrap()];
+    for (column, cell, expected) in [
+        ("token", "64.0", Missing),
+        ("token", "064", Missing),
+        ("token", " 64 ", Exact),
+        ("token", "\"64\"", Exact),
+        ("token", "", Exact),
+        ("token", " ", Missing),
+        ("topk", "", Exact),
+        ("dtype", "", Exact),
+        ("dtype", " torch.bfloat16 ", Exact),
+        ("gfx", "", Exact),
+        ("gfx", " gfx1250", Exact),
+        ("cu_num", "128", OtherUnits(64)),
+        ("cu_num", "256.0", OtherUnits(64)),
+        ("use_g1u1", "0", Exact),
+    ] {
+        let found = coverage(&[with(&[(column, cell)])], &shapes_of(&untuned), &gpu, &Rules::default());
+        assert_eq!(found[0].presence, expected, "{column} {cell:?}");
+    }
+}
+
+#[test]
+fn a_table_of_gdn_is_read_whole_or_not_at_all() {
+    let row = |gpu: &str, h: &str| format!("{gpu},torch.bfloat16,128,128,64,{h},2,True,True,True,True,True,1,1,32,32");
+    let untuned = sheet("chunk_gdn_h_opt_untuned.csv", &format!("{GDN}\n{}\n", row("gfx950,256", "8")));
+    let file = |h: &str, other: &str| {
+        let rows = [row("gfx950 , 256", h) + ", 64 ,5.0\n", row("gfx950,256", other) + ",32,5.0\n"];
+        sheet("chunk_gdn_h_opt_tuned.csv", &format!("# by hand\n{GDN},BV,us\n# these\n{}", rows.concat()))
+    };
+    let of =
+        |tuned: &[Sheet]| coverage(tuned, &shapes_of(&untuned), &["gfx950-256".parse().unwrap()], &Rules::default());
+    let is_found = |tuned: &[Sheet]| of(tuned)[0].presence == Presence::Exact;
+    assert!(is_found(&[file(" 8", "16")]));
+    assert!(!is_found(&[file("8", "16.0")]), "int raises an error");
+    assert!(!is_found(&[file("8", "")]), "int raises an error");
+    let other = sheet("x_chunk_gdn_h_opt_tuned.csv", &format!("{GDN},BV,us\n{},32,5.0\n", row("gfx950,80", "8")));
+    assert!(!is_found(&[file("8", "16"), other]), "pandas takes comments for rows");
+}
+
+#[test]
+fn shapes_that_do_not_tell_all_are_told() {
+    let family = |name: &str| name.parse::<crate::FamilyName>().unwrap().0;
+    let told = |name: &str, text: &str| {
+        let table = Table::parse(Path::new("u.csv"), text.as_bytes().to_vec()).unwrap();
+        lacking(&Sheet::of(table, Some(family(name))).unwrap()).map(|error| error.to_string())
+    };
+    let expected = "u.csv:1: column \"M\": found x,y, expected M,N,K of ck_gemm_a8w8_blockscale";
+    assert_eq!(told("ck_gemm_a8w8_blockscale", "x,y\n2,3\n").as_deref(), Some(expected));
+    let expected = "u.csv:1: column \"b\": found B,M,N,K, expected b,m,n,k of batched_gemm_a8w8_mxscale";
+    assert_eq!(told("batched_gemm_a8w8_mxscale", "B,M,N,K\n1,2,3,4\n").as_deref(), Some(expected));
+    let expected = "u.csv:3: column \"K\": found nothing, expected M,N,K of ck_gemm_a8w8_blockscale";
+    assert_eq!(told("ck_gemm_a8w8_blockscale", "M,N,K\n1,2,3\n1,2\n").as_deref(), Some(expected));
+    assert_eq!(told("gemm_a16w16", "M,N,K,bias,dtype,outdtype,scaleAB\n"), None, "what is left out has a default");
+    assert_eq!(told("gdn_k5", "dtype,K,V,BT,H,Hg,is_varlen,use_h0,store_fs\n"), None);
+}
