@@ -32,7 +32,7 @@ fn refused(line: &str) -> Option<String> {
     let mut arguments = spelling::with_two_dashes(words(line).into_iter().map(Into::into));
     match mituna::translate(&arguments) {
         Some(Translated::Command { arguments: ours, .. }) => arguments = ours,
-        Some(Translated::Nothing(_)) => return None,
+        Some(Translated::Nothing(_) | Translated::Help(_)) => return None,
         Some(Translated::Refused(reason)) => return Some(reason),
         None if version::is_asked(&arguments) => return None,
         None => {}
@@ -53,4 +53,21 @@ fn each_is_a_command_line_and_names_files_that_are_there() {
         wrong.extend(missing.map(|word| format!("{place}: {line}\n    {word} is not there")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// As the script's argparse has them (ROCm/triton 4a7afd26, tune_gemm.py).
+#[test]
+fn every_flag_of_tune_gemm_is_taken_in_both_spellings() {
+    let flags = "|-col_a|-col_b|-dtype_a fp16|-dtype_b fp16|-dtype_c fp16|--ngpus 2|--gpu_ids 0,1|\
+        --gemm_size_file sizes.yaml|--o out.yaml|--keep|--compare|--compare_wo_tuning|--benchmark|\
+        --time_breakdown|--verbose|--num_threads 4|--jobs 4|--iters 10|--init_type hpl|--rotating_tensor 256|\
+        --bias_vector|--icache_flush|--no_warmup|--hack_triton_compiler";
+    for flag in flags.split('|') {
+        let line = format!("bluefin tune-gemm -m 8 -n 8 -k 8 {flag}");
+        let hyphens = line.replace('_', "-");
+        for line in [line, hyphens] {
+            assert_eq!(refused(&line), None, "{line}");
+        }
+    }
+    assert!(refused("bluefin tune-gemm -m 8 -n 8 -k 8 --init_type bad").is_some());
 }

@@ -10,8 +10,8 @@ use bluefin_common::target::Target;
 use bluefin_exporter::db::Policy;
 use bluefin_exporter::db::name::Device;
 use bluefin_exporter::install::{
-    Action, Combine, InstallPlace, InstallRequest, Installed, Merged, MiopenVersion, PerfForm, RocmVersion, Versions,
-    install, plan, prepare, recover, system_folder, undo,
+    Action, Combine, InstallPlace, InstallRequest, Installed, Merged, MiopenVersion, PerfForm, RocmVersion, SolverList,
+    Versions, install, plan, prepare, recover, system_folder, undo,
 };
 use bluefin_exporter::release::{Catalog, ReleaseName};
 use bluefin_kernel_spec::{Bundle, KernelSpec};
@@ -25,7 +25,7 @@ use bluefin_terminal::out;
     bluefin install --prefix /opt/rocm --undo\n\n\
     Records that are there stay, and those that are given come to them: of a key and a solver the faster,\n\
     see --policy. What would hide records that MIOpen finds now is refused, and so is what it has no\n\
-    solvers for, unless --force. --replace leaves nothing of what is there.\n\
+    solvers for, unless --force; where it is newer than the solvers that are known, those count as its own. --replace leaves nothing of what is there.\n\
     What was there is kept in .bluefin beside it, and --undo brings it back. Killed at any instant each file is the old one\n\
     or the new one, and the same command again finishes it. Processes that run go on with what they have read.\n\
     docs/releases.md tells which MIOpen reads what.")]
@@ -63,6 +63,8 @@ pub struct InstallArgs {
     /// Leave nothing of the databases that are there
     #[arg(long, conflicts_with = "undo")]
     replace: bool,
+    #[arg(long, value_name = "FILE", conflicts_with = "undo", help = crate::db::solvers_help())]
+    solvers: Option<PathBuf>,
     /// Install what MIOpen has no solvers for, too: it ignores such records
     #[arg(long, conflicts_with = "undo")]
     force: bool,
@@ -105,6 +107,8 @@ impl InstallArgs {
         if !self.dry_run {
             folders.iter().try_for_each(|folder| recover(folder))?;
         }
+        let solvers = crate::db::read_solvers(self.solvers.clone())?;
+        let solvers = SolverList::of(&solvers, self.solvers.as_deref(), &versions);
         let prepared = prepare(&InstallRequest {
             files: &files,
             device: &device,
@@ -114,6 +118,7 @@ impl InstallArgs {
             nearest: versions.nearest(),
             combine: self.combine(),
             system: self.prefix.as_deref().map(system_folder).as_deref(),
+            solvers,
             forced: self.force,
             own_sources: &own_sources(),
         })?;

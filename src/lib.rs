@@ -128,7 +128,11 @@ enum Verb {
     #[command(subcommand)]
     Problems(problems::ProblemsVerb),
     /// MITuna's name of `problems import`
-    #[command(name = "import_configs", hide = true)]
+    #[command(
+        name = "import_configs",
+        hide = true,
+        override_usage = "bluefin import_configs [OPTIONS] [--tag <TAG>] --file <FILE>..."
+    )]
     ImportConfigs(problems::ImportArgs),
     #[command(subcommand)]
     Session(session::SessionVerb),
@@ -242,6 +246,9 @@ pub fn main(extensions: Extensions) -> ExitCode {
         Some(Translated::Nothing(notes)) => {
             notes.iter().for_each(|note| eprintln!("{note}"));
             return ExitCode::SUCCESS;
+        }
+        Some(Translated::Help(text)) => {
+            return ended(bluefin_terminal::out::line(text).map(|()| ExitCode::SUCCESS).map_err(Into::into));
         }
         Some(Translated::Refused(reason)) => {
             eprintln!("error: {reason}");

@@ -22,6 +22,7 @@ use bluefin_common::digest::Digest;
 use bluefin_common::files::FileError;
 use bluefin_miopen::db::kernel_db::{KernelHead, KernelReader};
 use bluefin_miopen::db::perf_db::PerfDb;
+use bluefin_miopen::db::solvers::{RELEASE, Solvers};
 use bluefin_miopen::db::{ReadError, WriteError};
 use tempfile::TempDir;
 
@@ -75,6 +76,25 @@ impl InstallPlace {
     }
 }
 
+/// The solvers of the MIOpen that will read the files, as far as they are known.
+#[derive(Clone, Debug)]
+pub struct SolverList<'a> {
+    pub solvers: &'a Solvers,
+    /// Of which release, or the file that they are from.
+    pub name: String,
+    /// The MIOpen that will read the files has no others: it is no newer than the list.
+    pub is_whole: bool,
+}
+
+impl<'a> SolverList<'a> {
+    /// That of `file`, or the one that bluefin has, for a MIOpen of `versions`.
+    #[must_use]
+    pub fn of(solvers: &'a Solvers, file: Option<&Path>, versions: &Versions) -> Self {
+        let name = file.map_or_else(|| RELEASE.to_string(), |file| file.display().to_string());
+        Self { solvers, name, is_whole: file.is_some() || !versions.may_have_newer_solvers() }
+    }
+}
+
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct InstallRequest<'a> {
@@ -89,6 +109,7 @@ pub struct InstallRequest<'a> {
     pub combine: Combine,
     /// The folder of the system databases where they are a user's that are installed; `None` if it is not known.
     pub system: Option<&'a Path>,
+    pub solvers: SolverList<'a>,
     /// What MIOpen has no solvers for is installed nevertheless.
     pub forced: bool,
     /// Source files of the kernels that bluefin ships, which MIOpen never asks for.
@@ -140,8 +161,7 @@ impl Prepared {
 /// A file that is no database, for another device, of solvers that MIOpen does not have, or that would hide what is found now;
 /// or two of one kind and form.
 pub fn prepare(request: &InstallRequest<'_>) -> Result<Prepared, InstallError> {
-    let &InstallRequest { files, device, renamed, place, form, nearest, combine, system, forced, own_sources } =
-        request;
+    let &InstallRequest { files, device, renamed, place, form, nearest, combine, system, forced, .. } = request;
     let copies = tempfile::tempdir().map_err(FileError::at(&std::env::temp_dir()))?;
     let mut sources: Vec<Source> = Vec::new();
     let mut warnings = Vec::new();
@@ -168,7 +188,7 @@ pub fn prepare(request: &InstallRequest<'_>) -> Result<Prepared, InstallError> {
                 "is of batch norms: MIOpen before 3.2 (ROCm 6.2) reads perf dbs in SQLite, where it has none of them";
             return Err(refused(reason.to_string()));
         }
-        let known = check(&source, device, own_sources, &mut warnings)?;
+        let known = check(&source, request, &mut warnings)?;
         match known.judge(&mut warnings, &source.path) {
             Err(reason) if forced => warnings.push(format!("{}: {reason}", path.display())),
             judged => judged.map_err(refused)?,
@@ -201,11 +221,11 @@ pub fn prepare(request: &InstallRequest<'_>) -> Result<Prepared, InstallError> {
 /// Looks into a file: what MIOpen can not read is not installed. Whether it has solvers for the records is the caller's to judge.
 fn check<'a>(
     source: &Source,
-    device: &Device,
-    own_sources: &'a BTreeSet<String>,
+    request: &'a InstallRequest<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Known<'a>, InstallError> {
-    let mut known = Known::new(own_sources);
+    let device = request.device;
+    let mut known = Known::new(&request.solvers, request.own_sources);
     let refused = |reason| InstallError::Refused { path: source.path.clone(), reason };
     let size = source.size()?;
     if source.content.form == Form::Sqlite && size < MIN_SQLITE {

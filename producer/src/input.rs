@@ -300,9 +300,18 @@ mod tests {
             "{} # the slow one",
             "{} \\",
             "root@host:/# A=1 {} -t 1 -S -88 >>log",
+            "[{}]",
+            "{} # not ./bin/MIOpenDriver conv -n 2",
+            "{} > MIOpenDriver.log",
         ] {
             let list = read(&form.replace("{}", command));
             assert_eq!((&list.problems, list.rejects.len()), (&plain.problems, 0), "{form}: {:?}", list.rejects);
+        }
+        let quoted = read(&command.replace("./bin/MIOpenDriver", "'/opt/my rocm/MIOpenDriver'"));
+        assert_eq!((&quoted.problems, quoted.rejects.len()), (&plain.problems, 0), "{:?}", quoted.rejects);
+        for between in ["; ", " && ", " | tee log; A=1 "] {
+            let both = read(&[command, between, &command.replace("-n 40", "-n 41")].concat());
+            assert_eq!((both.problems.len(), both.rejects.len()), (2, 0), "{between}: {:?}", both.rejects);
         }
     }
 

@@ -7,7 +7,7 @@ pub struct Unneeded {
     jobs: Option<u32>,
     #[arg(long, value_name = "N", hide = true)]
     iters: Option<u32>,
-    #[arg(long, value_name = "TYPE", hide = true)]
+    #[arg(long, value_name = "TYPE", hide = true, value_parser = ["randn", "hpl", "trig_float", "zeros"])]
     init_type: Option<String>,
     #[arg(long, value_name = "MB", hide = true)]
     rotating_tensor: Option<u32>,

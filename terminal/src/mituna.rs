@@ -20,8 +20,56 @@ pub enum Translated {
     },
     /// Nothing is to be done, and why.
     Nothing(Vec<String>),
+    /// What was asked for, for standard output.
+    Help(String),
     /// It has no counterpart.
     Refused(String),
+}
+
+/// How MITuna's lines are written, what each comes to, and the verb whose help tells more.
+const HELP: [(&str, &str, &str); 15] = [
+    (
+        "import_configs",
+        "-f FILE [-t TAG] [-b N,...] [-c convfp16] [-C batch_norm] [--mark_recurrent]",
+        "problems import",
+    ),
+    ("load_job", "--session_id S -t TAG -l LABEL [-a ALGORITHM] [-s SOLVER] [--fin_steps STEP,...]", "enqueue"),
+    ("export_db", "--session_id S [-f|-k|-p] [--golden_v NAME [--filename DIR]]", "export, release export"),
+    ("import_db", "-t FILE", "problems import"),
+    ("merge_db", "-m MASTER -t TARGET [-f] [--keep_keys]", "db merge"),
+    ("update_golden", "--golden_v NAME [--base_golden_v BASE] [--session_id S] [-o]", "release create"),
+    ("--init_session", "-l LABEL", "session new"),
+    ("--update_solvers", "", "solvers update"),
+    ("--list_solvers", "", "solvers list"),
+    ("--update_applicability", "--session_id S [-l TAG]", "applicability update"),
+    ("--fin_steps", "miopen_perf_compile|miopen_find_compile", "compile-worker --toolchain fin"),
+    ("--fin_steps", "miopen_perf_eval|miopen_find_eval", "eval-worker"),
+    ("--status", "", "status"),
+    ("--shutdown_workers", "", "nothing: SIGTERM drains a worker"),
+    ("--add_tables", "", "nothing: a store is made when it is first used"),
+];
+
+/// The lines of [`HELP`] that are about `verb`, or all.
+fn help(verb: Option<&str>) -> Translated {
+    let told = HELP.iter().filter(|(name, ..)| verb.is_none_or(|verb| verb == *name));
+    let told = told.map(|(name, flags, ours)| match verb {
+        None => format!("  {name} {flags}\n      {ours}"),
+        Some(_) => format!("Usage: bluefin {name} {flags}\n\nIt becomes `bluefin {ours}`, whose --help tells more."),
+    });
+    let lines: Vec<String> = told.collect();
+    Translated::Help(match verb {
+        None => format!(
+            "MITuna's command lines, and the verb of bluefin's that each becomes; docs/from-mituna.md tells more\n\n\
+             Usage: bluefin {LIBRARY} VERB ...\n\n{}",
+            lines.join("\n")
+        ),
+        Some(_) => format!("A command line of MITuna's\n\n{}", lines.join("\n")),
+    })
+}
+
+/// Whether help is asked for, as MITuna's parser takes it.
+fn asks_for_help(words: &[String]) -> bool {
+    words.iter().any(|word| matches!(word.as_str(), "-h" | "--help"))
 }
 
 /// A flag that takes a value, or none, and why it has no effect.
@@ -101,6 +149,9 @@ fn of_library(program: OsString, words: &[String]) -> Translated {
         let (verb, behind) = rest.split_first().map_or(("", rest), |(verb, behind)| (verb.as_str(), behind));
         return of_subcommand(program, verb, &[before, behind].concat());
     }
+    if asks_for_help(words) {
+        return help(None);
+    }
     let (words, notes) = without(words, ALWAYS.iter());
     let has = |flags: &[&str]| words.iter().any(|word| flags.contains(&word.as_str()));
     let rest =
@@ -165,6 +216,10 @@ fn of_library(program: OsString, words: &[String]) -> Translated {
 }
 
 fn of_subcommand(program: OsString, verb: &str, words: &[String]) -> Translated {
+    // The others are verbs of bluefin's by that name, with a help of their own.
+    if matches!(verb, "import_db" | "merge_db" | "update_golden") && asks_for_help(words) {
+        return help(Some(verb));
+    }
     match verb {
         "import_configs" => {
             let (rest, notes) =
@@ -394,6 +449,17 @@ mod tests {
             "merge_db|-f|-m|a",
         ] {
             assert!(matches!(of(line), Some(Translated::Refused(_))), "{line}");
+        }
+        for (line, found) in [
+            ("miopen|--help", "  merge_db -m MASTER -t TARGET [-f] [--keep_keys]"),
+            ("miopen|merge_db|-h", "Usage: bluefin merge_db -m MASTER -t TARGET"),
+            ("import_db|--help", "`bluefin problems import`"),
+            ("update_golden|--help", "--golden_v NAME"),
+        ] {
+            assert!(matches!(of(line), Some(Translated::Help(text)) if text.contains(found)), "{line}: {:?}", of(line));
+        }
+        for verb in SUBCOMMANDS {
+            assert!(HELP.iter().any(|(name, ..)| *name == verb), "{verb}");
         }
         for line in ["tune|a.txt", "enqueue|--session|miopen"] {
             assert_eq!(of(line), None, "{line}");

@@ -53,7 +53,7 @@ pub fn with_two_dashes(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsS
     for argument in arguments.iter_mut().skip(ours.map_or(usize::MAX, |at| at + 1)) {
         let text = argument.to_string_lossy();
         let name = text.split('=').next().unwrap_or_default();
-        if ONE_DASH.contains(&name) {
+        if ONE_DASH.contains(&name.replace('-', "_").replacen('_', "-", 1).as_str()) {
             *argument = format!("-{text}").into();
         }
     }
@@ -84,8 +84,8 @@ mod tests {
     #[test]
     fn only_the_scripts_flags_get_a_second_dash() {
         let line = |text: &str| -> Vec<OsString> { text.split(' ').map(OsString::from).collect() };
-        let found = with_two_dashes(line("bluefin tune-gemm -m 5 -col_a -dtype_a bf16 --col_b -dtype_c=fp32"));
-        assert_eq!(found, line("bluefin tune-gemm -m 5 --col_a --dtype_a bf16 --col_b --dtype_c=fp32"));
+        let found = with_two_dashes(line("bluefin tune-gemm -m 5 -col_a -dtype_a bf16 --col_b -dtype-c=fp32"));
+        assert_eq!(found, line("bluefin tune-gemm -m 5 --col_a --dtype_a bf16 --col_b --dtype-c=fp32"));
         let other = line("bluefin check -col_a");
         assert_eq!(with_two_dashes(other.clone()), other);
     }

@@ -3,13 +3,16 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use bluefin_miopen::db::Findings;
 use bluefin_miopen::db::kernel_db::KernelReader;
+use bluefin_miopen::db::{Findings, ReadError};
 
 use super::{Expected, Places, Report};
 use crate::db::Source;
 use crate::db::name::{DbKind, DbName, Device, Form, Keys};
 use crate::install::{MIN_SQLITE, Nearest, PerfForm, Wanted};
+
+/// Kernels of a database that are unpacked, evenly spread: all would be gigabytes.
+const KERNELS: u64 = 256;
 
 /// Looks at a file that MIOpen will look for.
 pub(super) fn check_expected(device: &Device, wanted: Wanted, places: &Places, user: bool, report: &mut Report) {
@@ -94,11 +97,13 @@ fn check_content(path: &Path, user: bool, bytes: u64, report: &mut Report) -> Op
             source.norm_db(|_, _, _, _| {}).map(|db| (db.rows(), db.findings))
         }
         DbKind::Perf => source.perf_db(|_| {}).map(|db| (db.rows(), db.findings)),
-        // Its rows are many and large; what is wrong with them bluefin db check tells.
-        DbKind::Kernel => KernelReader::open(source.local())
-            .and_then(|reader| reader.check_whole().and(reader.count()))
-            .map(|rows| (rows, Findings::default()))
-            .map_err(Into::into),
+        DbKind::Kernel => match kernels(source.local()) {
+            Ok((rows, damaged)) => {
+                damaged.into_iter().for_each(|text| report.finding(path.display(), text));
+                Ok((rows, Findings::default()))
+            }
+            Err(error) => Err(error.into()),
+        },
     };
     match read {
         Ok((records, findings)) => {
@@ -116,6 +121,31 @@ fn check_content(path: &Path, user: bool, bytes: u64, report: &mut Report) -> Op
             None
         }
     }
+}
+
+/// How many kernels a database has, and what is to be said of those that were looked at.
+fn kernels(path: &Path) -> Result<(u64, Option<String>), ReadError> {
+    let reader = KernelReader::open(path)?;
+    reader.check_whole()?;
+    let (count, mut at, mut heads) = (reader.count()?, 0, Vec::new());
+    let step = count.div_ceil(KERNELS).max(1);
+    reader.heads(|head| {
+        if at % step == 0 {
+            heads.push(head);
+        }
+        at += 1;
+    })?;
+    let (looked, mut damaged) = (heads.len(), Vec::new());
+    for head in heads {
+        damaged.extend(reader.row(head)?.code().err());
+    }
+    let text = damaged.first().map(|first| {
+        let count = damaged.len();
+        format!(
+            "{count} of {looked} kernels that were looked at are damaged, such as {first}; bluefin db check tells all"
+        )
+    });
+    Ok((count, text))
 }
 
 /// Whether this process may make files in `folder`.

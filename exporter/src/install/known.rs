@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use bluefin_miopen::db::solvers::{RELEASE, Solvers, is_own};
+use bluefin_miopen::db::solvers::is_own;
+
+use super::SolverList;
 
 /// Counts what MIOpen has and what it does not.
 pub(super) struct Known<'a> {
+    list: &'a SolverList<'a>,
     own_sources: &'a BTreeSet<String>,
     of_miopen: u64,
     own: Counted,
@@ -28,15 +31,15 @@ impl Counted {
 }
 
 impl<'a> Known<'a> {
-    pub(super) fn new(own_sources: &'a BTreeSet<String>) -> Self {
-        Self { own_sources, of_miopen: 0, own: Counted::default(), other: Counted::default() }
+    pub(super) fn new(list: &'a SolverList<'a>, own_sources: &'a BTreeSet<String>) -> Self {
+        Self { list, own_sources, of_miopen: 0, own: Counted::default(), other: Counted::default() }
     }
 
     /// Takes note of the solver of a record.
     pub(super) fn solver(&mut self, name: &str) {
         if is_own(name) {
             self.own.add(name);
-        } else if Solvers::shipped().get(name).is_some() {
+        } else if self.list.solvers.get(name).is_some() {
             self.of_miopen += 1;
         } else {
             self.other.add(name);
@@ -55,7 +58,7 @@ impl<'a> Known<'a> {
 
     /// Why the file at `path` would tune nothing, in whole or in part.
     pub(super) fn judge(self, warnings: &mut Vec<String>, path: &Path) -> Result<(), String> {
-        let Self { of_miopen, own, other, .. } = self;
+        let Self { list, of_miopen, own, other, .. } = self;
         if let Some(first) = own.first {
             let count = own.count;
             return Err(format!(
@@ -64,12 +67,15 @@ impl<'a> Known<'a> {
             ));
         }
         match other.first {
-            Some(first) if of_miopen == 0 => Err(format!(
-                "holds no record of a solver of MIOpen's (found such as {first}), so it would tune nothing"
+            Some(first) if of_miopen == 0 && list.is_whole => Err(format!(
+                "holds no record of a solver of MIOpen's (found such as {first}; the solvers are those of {}), so it would tune \
+                 nothing",
+                list.name
             )),
             Some(first) => {
-                let text = format!("records of solvers that {RELEASE} does not have, such as");
-                warnings.push(format!("{}: {} {text} {first}", path.display(), other.count));
+                let text = format!("records of solvers that {} does not have, such as", list.name);
+                let newer = if list.is_whole { "" } else { "; the MIOpen that will read them is newer, and may" };
+                warnings.push(format!("{}: {} {text} {first}{newer}", path.display(), other.count));
                 Ok(())
             }
             None => Ok(()),

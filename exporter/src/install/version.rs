@@ -139,6 +139,16 @@ impl Versions {
         Self { rocm, miopen }
     }
 
+    /// Whether it may have solvers that those of [`RELEASE`](bluefin_miopen::db::solvers::RELEASE) are not; MIOpen's own word first.
+    /// ROCm 6.3 has MIOpen 3.3.
+    #[must_use]
+    pub fn may_have_newer_solvers(&self) -> bool {
+        match (&self.miopen, self.rocm) {
+            (Some(miopen), _) => (miopen.major, miopen.minor) > (3, 3),
+            (None, rocm) => rocm > Some(RocmVersion { major: 6, minor: 3 }),
+        }
+    }
+
     /// The form of the perf db, MIOpen's own word first. `Err` tells why there is none; `Ok(None)`: nothing is known.
     ///
     /// # Errors

@@ -47,10 +47,23 @@ pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let split = move || text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let is_log = split().any(is_log_line);
-    split().enumerate().filter_map(move |(index, bytes)| {
-        let content = content(bytes, is_log)?;
-        Some(Line { number: index + 1, bytes, content })
+    split().enumerate().flat_map(move |(index, bytes)| {
+        let contents = content(bytes, is_log).into_iter().chain(further_commands(bytes));
+        contents.map(move |content| Line { number: index + 1, bytes, content })
     })
+}
+
+/// The commands of a line behind its first: `cd bin; ./MIOpenDriver conv ... && ./MIOpenDriver conv ...`.
+fn further_commands(line: &[u8]) -> Vec<Content<'_>> {
+    let line = std::str::from_utf8(line).unwrap_or_default().trim();
+    let mut further = Vec::new();
+    let mut rest = if line.starts_with('#') { None } else { split_command(line).map(|(_, _, rest)| rest) };
+    // What stands behind a comment's mark is no command.
+    while let Some((prefix, command, behind)) = rest.filter(|rest| !rest.starts_with('#')).and_then(split_command) {
+        further.push(Content::Command { command, implied: implied_direction(prefix) });
+        rest = Some(behind);
+    }
+    further
 }
 
 /// Whether MIOpen's logger wrote a line: the mark comes first, or after the process and thread.
@@ -109,17 +122,30 @@ fn content(bytes: &[u8], is_log: bool) -> Option<Content<'_>> {
 
 /// Splits a line at the name of the driver: what stands before it, and its arguments.
 pub(crate) fn driver_command(line: &str) -> Option<(&str, &str)> {
-    let (prefix, rest) = line.split_once(DRIVER)?;
-    let rest = rest.strip_prefix(".exe").unwrap_or(rest);
-    // The driver itself says `MIOpenDriver: conv ...`.
-    let rest = rest.strip_prefix(':').unwrap_or(rest);
-    (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| (prefix, without_shell(rest).trim()))
+    split_command(line).map(|(prefix, command, _)| (prefix, command))
 }
 
-/// A command up to where a shell would see its end: a quote that was opened before it, a pipe, a redirection, another command, a
-/// comment, or a line that goes on. None of these is part of a flag or a value; `&` alone is, as `-&`.
+/// The same, and what stands behind the arguments.
+fn split_command(line: &str) -> Option<(&str, &str, &str)> {
+    let (prefix, rest) = line.split_once(DRIVER)?;
+    let rest = rest.strip_prefix(".exe").unwrap_or(rest);
+    // The driver itself says `MIOpenDriver: conv ...`; a shell may be given its path in quotes.
+    let quoted = |quote: &char| prefix.contains(*quote) && rest.starts_with(*quote);
+    let rest = match ['"', '\''].into_iter().find(quoted) {
+        Some(quote) => rest.strip_prefix(quote).unwrap_or(rest),
+        None => rest.strip_prefix(':').unwrap_or(rest),
+    };
+    if !rest.is_empty() && !rest.starts_with(char::is_whitespace) {
+        return None;
+    }
+    let command = without_shell(rest);
+    Some((prefix, command.trim(), rest.get(command.len()..).unwrap_or_default().trim_start()))
+}
+
+/// A command up to where a shell would see its end: a quote or bracket that was opened before it, a pipe, a redirection, another
+/// command, a comment, or a line that goes on. None of these is part of a flag or a value; `&` alone is, as `-&`.
 fn without_shell(command: &str) -> &str {
-    let marks = ['"', '\'', '`', ';', '|', '<', '>', '\\', ')'];
+    let marks = ['"', '\'', '`', ';', '|', '<', '>', '\\', ')', ']', '}'];
     let (mut kept, rest) = command.split_at(command.find(marks).unwrap_or(command.len()));
     if rest.starts_with(['<', '>']) {
         // The number of what is redirected.

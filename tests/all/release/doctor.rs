@@ -1,3 +1,5 @@
+use bluefin_miopen::db::kernel_db::{KernelDbWriter, KernelName, KernelRow};
+
 use super::here::{FIND, Here, PERF};
 
 const SYSTEM: &str = "rocm/share/miopen/db";
@@ -90,16 +92,25 @@ fn forms_contents_and_users() {
 fn a_damaged_kernel_db_is_not_healthy() {
     let here = installed("6.2.0", [3, 2, 0]);
     let path = here.write("rocm/share/miopen/db/gfx90a68.kdb", "");
-    let db = rusqlite::Connection::open(&path).unwrap();
-    db.execute_batch(
-        "CREATE TABLE kern_db (id INTEGER PRIMARY KEY, kernel_name TEXT, kernel_args TEXT, kernel_blob BLOB, kernel_hash TEXT,
-           uncompressed_size INT);
-         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
-         INSERT INTO kern_db SELECT i, 'k' || i, '', zeroblob(20000), 'x', 1 FROM n;",
-    )
-    .unwrap();
-    drop(db);
+    let mut writer = KernelDbWriter::create(&path).unwrap();
+    for kernel in 0..300_u32 {
+        let name = KernelName { name: format!("k{kernel}"), args: String::new() };
+        // Which bzip2 makes no smaller.
+        let code = (0..2000)
+            .flat_map(|word: u32| (word ^ kernel).wrapping_mul(2_654_435_761).rotate_left(word % 31).to_le_bytes());
+        writer.add(&KernelRow::new(name, &code.collect::<Vec<_>>()).unwrap()).unwrap();
+    }
+    writer.finish().unwrap();
     assert_eq!(findings(&here, &[], &[]), (0, vec![]));
+    let whole = std::fs::read(&path).unwrap();
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute("UPDATE kern_db SET kernel_blob = zeroblob(50) WHERE rowid % 2 = 1", []).unwrap();
+    drop(db);
+    let (code, found) = findings(&here, &[], &[]);
+    assert_eq!((code, found.len()), (1, 1), "{found:#?}");
+    let told = "gfx90a68.kdb: 150 of 150 kernels that were looked at are damaged, such as kernel k0: ";
+    assert!(found[0].contains(told), "{found:#?}");
+    std::fs::write(&path, whole).unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle..middle + 65_536].fill(0x5a);

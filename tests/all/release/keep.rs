@@ -213,7 +213,7 @@ fn what_tunes_nothing_is_not_installed() {
     let kdb = kernels(&here, "db/gfx90a68.kdb", &source, &[1]);
     for (path, reason) in [
         (own.display().to_string(), "1 records of bluefin's own kernels, such as BluefinConvFwdGpuDirect"),
-        (unknown.display().to_string(), "no record of a solver of MIOpen's (found such as MyConv)"),
+        (unknown.display().to_string(), "no record of a solver of MIOpen's (found such as MyConv"),
         (kdb, "1 records of bluefin's own kernels"),
     ] {
         let told = here.ends(1, &["install", "--prefix", "rocm", &path]);
@@ -224,6 +224,24 @@ fn what_tunes_nothing_is_not_installed() {
     let told = here.ends(0, &["install", "--prefix", "rocm", "--force", &unknown.display().to_string()]);
     assert!(told.contains("warning: ") && told.contains("found such as MyConv"), "{told}");
     assert_eq!(names(&here.path(SYSTEM)), ["gfx90a68.db", "gfx90a68.db.txt"]);
+    // One that is newer than the solvers that are known may have others.
+    let unknown = unknown.display().to_string();
+    let newer = |code, given: &[&str]| {
+        let all = [&["install", "--prefix", "rocm", "--miopen-version", "3.6.0", "--dry-run"], given].concat();
+        here.ends(code, &all)
+    };
+    let told = newer(0, &[&unknown]);
+    assert!(told.contains("such as MyConv; the MIOpen that will read them is newer, and may"), "{told}");
+    // Who has its list knows.
+    let list = |name: &str| format!("id,name,primitive,algo,tunable,dynamic\n1,{name},Convolution,Direct,1,0\n");
+    let [with, without] = ["MyConv", "ConvAsm1x1U"].map(|name| here.write(&format!("{name}.csv"), list(name)));
+    let told = newer(0, &[&unknown, "--solvers", &with.display().to_string()]);
+    assert!(!told.contains("warning: "), "{told}");
+    let told = newer(1, &[&unknown, "--solvers", &without.display().to_string()]);
+    assert!(
+        told.contains("found such as MyConv; the solvers are those of") && told.contains("ConvAsm1x1U.csv"),
+        "{told}"
+    );
     // Nor do they cover anything.
     here.write("shapes.txt", "conv -n 16 -c 64 -H 56 -W 56 -k 64 -y 1 -x 1 -F 1\n");
     let report = here.json(0, &["coverage", "shapes.txt", "--db", "db/gfx90a68.HIP.fdb.txt", "--json"]);
