@@ -2,15 +2,17 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use bluefin_stand_ins::{program, wrap};
 use bluefin_test_support::examples::command_lines;
 use bluefin_test_support::hip::HipMachine;
-use bluefin_test_support::triton_python;
+use bluefin_test_support::{triton_python, wait_until};
 use serde_json::Value;
 
-use crate::common::{bluefin, expect, text, write};
+use crate::common::roles::Roles;
+use crate::common::{Running, bluefin, expect, text, write};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -42,6 +44,12 @@ impl Reader {
 
     /// A line in a shell: what it printed, and what it said.
     fn follow(&self, line: &str) -> [String; 2] {
+        let output = expect(&mut self.shell(line), 0);
+        [text(&output.stdout), text(&output.stderr)]
+    }
+
+    /// A shell that is given `line`.
+    fn shell(&self, line: &str) -> Command {
         let system = std::env::var_os("PATH").unwrap_or_default();
         let path = self.path.iter().cloned().chain(std::env::split_paths(&system));
         let mut shell = Command::new("sh");
@@ -55,8 +63,7 @@ impl Reader {
             };
         }
         shell.envs(self.environment.iter().map(|(name, value)| (*name, value)));
-        let output = expect(&mut shell, 0);
-        [text(&output.stdout), text(&output.stderr)]
+        shell
     }
 
     fn has(&self, name: &str) -> bool {
@@ -164,4 +171,49 @@ fn nightly_in_ci() {
         assert_eq!(enqueued.unwrap() > 0, night == 0, "night {night}: {tuned}");
     }
     assert!(reader.has("report.html"));
+}
+
+/// What docker starts there are the tests' own servers, with the users that `make-credentials` has made, and a compile worker; the
+/// second machine's GPU is a stand-in.
+#[test]
+fn a_fleet_of_two_machines() {
+    let roles = Roles::start();
+    let mut reader = Reader::new();
+    let (folder, made) = (reader.folder.path().to_path_buf(), roles.fleet.folder.path().join("made"));
+    std::fs::create_dir(folder.join("deploy")).unwrap();
+    std::os::unix::fs::symlink(&made, folder.join("deploy/secrets")).unwrap();
+    std::fs::copy(made.join("eval-worker.env"), folder.join("eval-worker.env")).unwrap();
+    std::fs::create_dir(folder.join("examples")).unwrap();
+    write(&folder, "examples/resnet50.txt", "conv -n 1 -c 4 -H 6 -W 6 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1\n");
+    let machine = HipMachine::new("gfx90a-104");
+    reader.environment = machine.environment();
+    reader.environment.push(("BLUEFIN_STANDIN_BACKEND", "executed".into()));
+
+    let page = std::fs::read_to_string(root().join("docs/tutorials/fleet.md")).unwrap();
+    let steps: Vec<Vec<&str>> = page
+        .split("\n**")
+        .skip(1)
+        .map(|step| step.lines().filter_map(|line| line.strip_prefix("    ")).collect())
+        .collect();
+    let [servers, second, work, watch, result] = steps.try_into().unwrap();
+    assert!(servers[1].starts_with("deploy/make-credentials deploy/secrets amqp://$A:5672 redis://"), "{servers:?}");
+    let _compile = roles.worker("compile-worker", &["compile-worker", "--toolchain", "clang"]);
+    let mut shell = reader.shell(&second.join("\n").replace("bluefin", "exec bluefin"));
+    shell.stdout(Stdio::null()).stderr(roles.fleet.log());
+    let _eval = Running::start(&mut shell);
+
+    let [source, enqueue, status] = work.try_into().unwrap();
+    assert!(enqueue.contains(" --target h100") && status == "bluefin status --watch", "{enqueue}, {status}");
+    let enqueue = enqueue.replace("h100", "gfx90a-104 --budget 1");
+    reader.follow(&[source, &enqueue].join("\n"));
+    wait_until(Duration::from_secs(120), "the session to be complete", || {
+        roles.fleet.status("first").is_some_and(|status| status["complete"] == true)
+    });
+    let [workers, jobs] = watch.try_into().unwrap();
+    let told = reader.follow(&[source, workers, jobs].join("\n"))[0].clone();
+    assert!(told.contains("hip:0") && told.contains("clang"), "{told}");
+    reader.follow(&result.join("\n"));
+    for name in ["db/winners.json", "report.html"] {
+        assert!(reader.has(name), "{name}");
+    }
 }

@@ -241,12 +241,10 @@ impl<'a> LookUp<'a> {
         let stripped = text.trim();
         match self.family.reading {
             // Those of mixtures of experts infer what is not there, and what stands for it.
-            Reading::Typed if column == "gfx" && self.family.rounding.is_of_tokens() && !text.starts_with("gfx") => {
-                match CellKind::of(&text) {
-                    CellKind::Empty | CellKind::Whole => view.value(column),
-                    _ => Value::Text(text.into()),
-                }
-            }
+            Reading::Typed if column == "gfx" && self.family.rounding.is_of_tokens() => match CellKind::of(&text) {
+                CellKind::Empty | CellKind::Whole => view.value(column),
+                _ => Value::Text(text.into()),
+            },
             Reading::Typed => self.all.get(column).map_or(ColumnType::Text, ColumnType::of).value(&text),
             // White space alone is no empty cell.
             Reading::Texts if stripped.is_empty() => Value::Text(text.into()),
