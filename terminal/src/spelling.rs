@@ -53,6 +53,7 @@ pub fn with_two_dashes(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsS
     for argument in arguments.iter_mut().skip(ours.map_or(usize::MAX, |at| at + 1)) {
         let text = argument.to_string_lossy();
         let name = text.split('=').next().unwrap_or_default();
+        // `-col-a` as `-col_a`: all dashes but the first.
         if ONE_DASH.contains(&name.replace('-', "_").replacen('_', "-", 1).as_str()) {
             *argument = format!("-{text}").into();
         }

@@ -139,8 +139,8 @@ impl Versions {
         Self { rocm, miopen }
     }
 
-    /// Whether it may have solvers that those of [`RELEASE`](bluefin_miopen::db::solvers::RELEASE) are not; MIOpen's own word first.
-    /// ROCm 6.3 has MIOpen 3.3.
+    /// Whether this MIOpen is newer than [`RELEASE`](bluefin_miopen::db::solvers::RELEASE), and so may have solvers that are not in its
+    /// list. MIOpen's own word counts first; ROCm 6.3 has MIOpen 3.3.
     #[must_use]
     pub fn may_have_newer_solvers(&self) -> bool {
         match (&self.miopen, self.rocm) {

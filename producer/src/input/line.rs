@@ -48,8 +48,10 @@ pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
     let split = move || text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let is_log = split().any(is_log_line);
     split().enumerate().flat_map(move |(index, bytes)| {
-        let contents = content(bytes, is_log).into_iter().chain(further_commands(bytes));
-        contents.map(move |content| Line { number: index + 1, bytes, content })
+        let first = content(bytes, is_log);
+        let is_command = matches!(first, Some(Content::Command { .. }));
+        let further = if is_command { further_commands(bytes) } else { Vec::new() };
+        first.into_iter().chain(further).map(move |content| Line { number: index + 1, bytes, content })
     })
 }
 
@@ -57,7 +59,7 @@ pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
 fn further_commands(line: &[u8]) -> Vec<Content<'_>> {
     let line = std::str::from_utf8(line).unwrap_or_default().trim();
     let mut further = Vec::new();
-    let mut rest = if line.starts_with('#') { None } else { split_command(line).map(|(_, _, rest)| rest) };
+    let mut rest = split_command(line).map(|(_, _, rest)| rest);
     // What stands behind a comment's mark is no command.
     while let Some((prefix, command, behind)) = rest.filter(|rest| !rest.starts_with('#')).and_then(split_command) {
         further.push(Content::Command { command, implied: implied_direction(prefix) });
