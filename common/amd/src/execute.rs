@@ -1,6 +1,7 @@
 //! Execution of one instruction.
 
 mod address;
+mod blocks;
 mod cross;
 mod flow;
 mod index;
@@ -150,6 +151,7 @@ impl Block<'_> {
             Action::Index(index) => index::set(wave, *index),
             Action::Dual(both) => vector::run_dual(wave, self.temporaries, both),
             Action::Matrix(matrix) => matrix::run(wave, matrix),
+            Action::Convert(conversion) => blocks::run(wave, conversion),
             Action::Cross(cross) => cross::run(wave, cross),
             Action::Scalar(scalar) if scalar.to == EXEC => {
                 let before = wave.registers.exec();

@@ -1,8 +1,9 @@
 //! Instructions as they are executed: everything that text and names say is resolved.
 
 use crate::matrix::{Matrix, Modifiers as MatrixModifiers};
-use crate::operations::memory::{Kind as MemoryKind, Space};
+use crate::operations::memory::{Kind as MemoryKind, Space, Transposed};
 use crate::operations::scalar;
+use crate::operations::scaled::Blocks;
 use crate::operations::vector::{Kind, Run};
 
 /// Where a source is.
@@ -245,8 +246,8 @@ pub(crate) struct Memory {
     pub compare: u16,
     /// A load or store that is an atomic one, by its modifiers or since it is repeated until it finds what it waits for.
     pub sync: bool,
-    /// What is loaded is transposed among 16 lanes: elements of so many bits.
-    pub transposed: Option<u8>,
+    /// What is loaded is transposed among lanes.
+    pub transposed: Option<Transposed>,
 }
 
 /// A scalar load.
@@ -338,6 +339,18 @@ pub(crate) struct MatrixMultiply {
     /// Registers, or one value for all elements.
     pub c: Source,
     pub d: u16,
+    /// Where the indices of a sparse A are.
+    pub index: Option<u16>,
+}
+
+/// A conversion of 32 elements of each lane.
+pub(crate) struct Conversion {
+    pub blocks: Blocks,
+    pub to: u16,
+    /// The second one where there are two.
+    pub from: [u16; 2],
+    pub random: Source,
+    pub scale: Source,
 }
 
 /// What `s_waitcnt` waits for: at most so many of each kind may be under way.
@@ -360,6 +373,7 @@ pub(crate) enum Action {
     /// Both read before either writes.
     Dual(Box<[Vector; 2]>),
     Matrix(Box<MatrixMultiply>),
+    Convert(Box<Conversion>),
     Cross(Cross),
     Scalar(Box<Scalar>),
     SaveExec {

@@ -4,18 +4,20 @@
 //! in the MI200 and MI300 documents, section "Dense matrix operations" ("Matrix arithmetic instructions"), and in the RDNA 3 one,
 //! section "Wave matrix multiply accumulate". How they round is in [`Sum`]. All ignore EXEC and MODE.
 //!
-//! gfx950's are in the "CDNA 4" document, gfx12's, of which no lane has copies, in the "RDNA 4" one.
-//!
-//! Not known: the sparse `v_smfmac_*` and `v_swmmac_*`.
+//! gfx950's are in the "CDNA 4" document, gfx12's, of which no lane has copies, in the "RDNA 4" one. Those with a sparse A (SMFMAC,
+//! SWMMAC) are in `sparse`.
 
 mod layout;
 mod product;
+mod sparse;
 mod sums;
 mod table;
 
 use thiserror::Error;
 
 use self::layout::Layout;
+use self::product::Beside;
+use self::sparse::Chosen;
 use crate::target::Generation;
 
 /// A type of elements.
@@ -64,7 +66,8 @@ impl Element {
 ///
 /// AMD documents neither order nor intermediate rounding. For MFMA this is what was measured on MI250X and MI300X and found equal
 /// bit for bit over random inputs: Xie et al., "Bit-Accurate Modeling of GPU Matrix Multiply-Accumulate Units" (arXiv 2511.10909,
-/// tables 6 and 7, algorithms 1, 2, 10 and 11). For WMMA nothing is published; see [`Sum::Wide`].
+/// tables 6 and 7, algorithms 1, 2, 10 and 11). For WMMA nothing is published; see [`Sum::Wide`]. Nor is anything for a sparse A: it
+/// is taken to be summed as a dense one, of the products alone that take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sum {
     /// FP32 and FP64: fused multiply-adds, k ascending, to the nearest even, denormals kept.
@@ -81,8 +84,8 @@ pub enum Sum {
     TruncatedHalves,
     /// Integers: exact, modulo 2^32 or with `clamp` saturated.
     Exact,
-    /// WMMA of floats, and what gfx950 added. Chosen here, for want of a source: products and sums in FP32, k ascending, each step rounded to the nearest
-    /// even; where the result is FP16 or BF16, it is rounded to that at the end. Denormals are kept.
+    /// WMMA (and SWMMAC) of floats, and what gfx950 added. Chosen here, for want of a source: products and sums in FP32, k ascending,
+    /// each step rounded to the nearest even; where the result is FP16 or BF16, it is rounded to that at the end. Denormals are kept.
     Wide,
 }
 
@@ -104,6 +107,8 @@ pub struct Matrix {
     /// Of C and D.
     pub result: Element,
     pub sum: Sum,
+    /// Of each four elements of a row of A two are there, and a register of indices says which; C is D.
+    pub sparse: bool,
     /// Whether a block of A can be broadcast (`cbsz`, `abid`).
     broadcasts_a: bool,
     /// What `blgp` does.
@@ -117,7 +122,8 @@ enum Unit {
     Mfma,
     /// gfx11's WMMA: lanes of A and B are copies of each other.
     Copies,
-    /// gfx12's WMMA, whose 16-bit results lie in pairs.
+    /// gfx12's WMMA, whose 16-bit results lie in pairs. A wave of 64 lanes has the upper half of each operand's registers in its lanes
+    /// from 32 on.
     Pairs,
 }
 
@@ -134,9 +140,9 @@ enum Pattern {
 /// The modifiers of a matrix instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Modifiers {
-    /// MFMA: two to this many blocks use one block of A.
+    /// MFMA: two to this many blocks use one block of A. SMFMAC: unless it is 0, the first set of indices is used.
     pub cbsz: u8,
-    /// MFMA: which of them.
+    /// MFMA: which of them. SMFMAC: which set of indices.
     pub abid: u8,
     /// MFMA: the pattern of B's lanes; for FP64 on gfx942 bit 0 negates A, bit 1 B, bit 2 C.
     pub blgp: u8,
@@ -144,7 +150,7 @@ pub struct Modifiers {
     pub neg_lo: u8,
     /// WMMA of floats: negates the elements of A and B in high halves, takes C's absolute value.
     pub neg_hi: u8,
-    /// WMMA with 16-bit results: bit 2 chooses the high halves of C and D, of which the other halves stay.
+    /// WMMA with 16-bit results: bit 2 chooses the high halves of C and D, of which the other halves stay. SWMMAC: which set of indices.
     pub op_sel: u8,
     /// WMMA of integers: the result saturates.
     pub clamp: bool,
@@ -156,6 +162,8 @@ pub enum Operand {
     A,
     B,
     C,
+    /// Of a sparse A: which elements are there.
+    Index,
 }
 
 /// Lanes of a register whose lower and whose upper halves are meant.
@@ -177,7 +185,7 @@ impl Matrix {
     /// are different instructions, since they round differently.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Matrix> {
-        table::MATRICES.iter().find(|matrix| matrix.name == name)
+        table::MATRICES.iter().chain(&table::SPARSE).find(|matrix| matrix.name == name)
     }
 
     /// The instruction that LLVM prints so for a generation: some have names that older ones have, and other elements or another layout.
@@ -205,7 +213,7 @@ impl Matrix {
         self.name.ends_with("_f8f6f4")
     }
 
-    /// Whether it is WMMA.
+    /// Whether it is WMMA (or SWMMAC).
     #[must_use]
     pub fn is_wmma(&self) -> bool {
         self.unit != Unit::Mfma
@@ -219,6 +227,7 @@ impl Matrix {
             Operand::A => layout.a.registers,
             Operand::B => layout.b.registers,
             Operand::C => layout.result.registers,
+            Operand::Index => usize::from(self.sparse),
         }
     }
 
@@ -232,8 +241,8 @@ impl Matrix {
         c: &[[u32; 64]],
         d: &mut [[u32; 64]],
     ) -> Result<(), Refused> {
-        let layout = self.checked(modifiers, lanes, [a.len(), b.len(), c.len(), d.len()])?;
-        product::run(self, &layout, modifiers, [a, b, c], None, d);
+        let layout = self.checked(modifiers, lanes, [a.len(), b.len(), c.len(), d.len(), 0])?;
+        product::run(self, &layout, modifiers, [a, b, c], Beside::default(), d);
         Ok(())
     }
 
@@ -245,9 +254,24 @@ impl Matrix {
         (scales, at): ([&[u32; 64]; 2], [u8; 2]),
         d: &mut [[u32; 64]],
     ) -> Result<(), Refused> {
-        let layout = self.checked(modifiers, 64, [a.len(), b.len(), c.len(), d.len()])?;
+        let layout = self.checked(modifiers, 64, [a.len(), b.len(), c.len(), d.len(), 0])?;
         let scales = product::Scales::read(self.rows, scales, at);
-        product::run(self, &layout, modifiers, [a, b, c], Some(&scales), d);
+        product::run(self, &layout, modifiers, [a, b, c], Beside { scales: Some(&scales), chosen: None }, d);
+        Ok(())
+    }
+
+    /// The same of a sparse A, with its register of indices.
+    pub fn run_sparse(
+        &self,
+        modifiers: Modifiers,
+        lanes: usize,
+        [a, b, c]: [&[[u32; 64]]; 3],
+        index: &[u32; 64],
+        d: &mut [[u32; 64]],
+    ) -> Result<(), Refused> {
+        let layout = self.checked(modifiers, lanes, [a.len(), b.len(), c.len(), d.len(), 1])?;
+        let chosen = Chosen::read(&layout, index);
+        product::run(self, &layout, modifiers, [a, b, c], Beside { scales: None, chosen: Some(&chosen) }, d);
         Ok(())
     }
 
@@ -262,8 +286,22 @@ impl Matrix {
         c: &[Halves],
         d: &mut [Halves],
     ) -> Result<(), Refused> {
-        let layout = self.checked(modifiers, lanes, [a.len(), b.len(), c.len(), d.len()])?;
-        layout.poison(a, b, c, d);
+        let layout = self.checked(modifiers, lanes, [a.len(), b.len(), c.len(), d.len(), 0])?;
+        layout.poison([a, b, c], None, d);
+        Ok(())
+    }
+
+    /// The same of a sparse A, with its indices, and which halves of them nobody wrote.
+    pub fn poison_sparse(
+        &self,
+        modifiers: Modifiers,
+        lanes: usize,
+        [a, b, c]: [&[Halves]; 3],
+        (index, unwritten): (&[u32; 64], Halves),
+        d: &mut [Halves],
+    ) -> Result<(), Refused> {
+        let layout = self.checked(modifiers, lanes, [a.len(), b.len(), c.len(), d.len(), 1])?;
+        layout.poison([a, b, c], Some((&Chosen::read(&layout, index), unwritten)), d);
         Ok(())
     }
 
@@ -275,13 +313,7 @@ impl Matrix {
         register: usize,
         lane: usize,
     ) -> Result<Vec<(Operand, usize, usize)>, Refused> {
-        let layout = Layout::of(self, lanes);
-        let layout = self.checked(
-            modifiers,
-            lanes,
-            [layout.a.registers, layout.b.registers, layout.result.registers, layout.result.registers],
-        )?;
-        Ok(layout.sources(register, lane))
+        Ok(self.checked(modifiers, lanes, self.own_registers(lanes))?.sources(register, lane))
     }
 
     /// The first lane of A or B that is no copy of the lane 16, 32 or 48 before it, where WMMA wants copies (RDNA 3, "Wave matrix
@@ -300,7 +332,28 @@ impl Matrix {
         find(Operand::A, a).or_else(|| find(Operand::B, b))
     }
 
-    fn checked(&self, modifiers: Modifiers, lanes: usize, registers: [usize; 4]) -> Result<Layout, Refused> {
+    /// The first lane that has a pair of indices whose second is not the larger one, where those in it that are used were written
+    /// ("for this index pair, index 0 < index 1", CDNA 4, "Sparse matrices"); `None` for a dense A.
+    pub fn disordered(
+        &self,
+        modifiers: Modifiers,
+        lanes: usize,
+        index: &[u32; 64],
+        unwritten: Halves,
+    ) -> Result<Option<usize>, Refused> {
+        if !self.sparse {
+            return Ok(None);
+        }
+        let layout = self.checked(modifiers, lanes, self.own_registers(lanes))?;
+        Ok(Chosen::read(&layout, index).disordered(&layout, unwritten))
+    }
+
+    /// Of A, B, C, D, and of the indices.
+    fn own_registers(&self, lanes: usize) -> [usize; 5] {
+        [Operand::A, Operand::B, Operand::C, Operand::C, Operand::Index].map(|operand| self.registers(operand, lanes))
+    }
+
+    fn checked(&self, modifiers: Modifiers, lanes: usize, registers: [usize; 5]) -> Result<Layout, Refused> {
         let name = self.name;
         if lanes != 64 && !(lanes == 32 && self.is_wmma()) {
             return Err(Refused::Lanes { name, lanes });
@@ -309,36 +362,48 @@ impl Matrix {
         let Modifiers { cbsz, abid, blgp, neg_lo, neg_hi, op_sel, clamp } = modifiers;
         let wmma = self.is_wmma();
         let integer = self.sum == Sum::Exact;
-        if cbsz > 0 && (!self.broadcasts_a || cbsz > 4 || 1 << cbsz > self.blocks) {
+        let sets = if self.sparse { sparse::sets(self, lanes) } else { 1 };
+        if self.sparse && !wmma {
+            // "CBSZ[1:0]", and of ABID what there are sets; where there is one, both are ignored.
+            if cbsz > 3 {
+                return refuse("cbsz", cbsz);
+            }
+            if abid > 3 || cbsz == 0 && sets > 1 && usize::from(abid) >= sets {
+                return refuse("abid", abid);
+            }
+        } else if cbsz > 0 && (!self.broadcasts_a || cbsz > 4 || 1 << cbsz > self.blocks) {
             return refuse("cbsz", cbsz);
-        }
-        if abid >= 1 << cbsz {
+        } else if abid >= 1 << cbsz {
             return refuse("abid", abid);
         }
         if blgp > 7 || blgp > 0 && self.pattern == Pattern::None {
             return refuse("blgp", blgp);
         }
-        if neg_lo > 7 || neg_lo > 0 && !wmma || neg_lo > 3 && integer {
+        // Of a sparse A, C has no signs.
+        let signs = if self.sparse { 3 } else { 7 };
+        if neg_lo > signs || neg_lo > 0 && !wmma || neg_lo > 3 && integer {
             return refuse("neg_lo", neg_lo);
         }
-        if neg_hi > 7 || neg_hi > 0 && (!wmma || integer) {
+        if neg_hi > signs || neg_hi > 0 && (!wmma || integer) {
             return refuse("neg_hi", neg_hi);
         }
-        // Bits 0 and 1 have no meaning.
+        // Bits 0 and 1 have no meaning but for sets of indices.
         let halves = self.unit == Unit::Copies && self.result.bits() == 16;
-        if op_sel & !4 != 0 || op_sel > 0 && !halves {
+        let chooses_set = self.sparse && wmma && usize::from(op_sel) < sets;
+        if !chooses_set && (op_sel & !4 != 0 || op_sel > 0 && !halves) {
             return refuse("op_sel", op_sel);
         }
         if clamp && !(wmma && integer) {
             return refuse("clamp", 1);
         }
         let layout = Layout::of(self, lanes).modified(self, modifiers);
-        let [a, b, c, d] = registers;
+        let [a, b, c, d, index] = registers;
         for (operand, found, expected) in [
             (Operand::A, a, layout.a.registers),
             (Operand::B, b, layout.b.registers),
             (Operand::C, c, layout.result.registers),
             (Operand::C, d, layout.result.registers),
+            (Operand::Index, index, usize::from(self.sparse)),
         ] {
             if found != expected {
                 return Err(Refused::Registers { name, operand, found, expected });

@@ -29,7 +29,10 @@ pub use self::dot::{
     Lanes, Part, dot2_bf16, dot2_f16, dot2_f32_bf16, dot2_f32_f16, dot2_i16, dot4_i8, dot8_i4, fma_mix, fma_mix_f16,
     mix_source,
 };
-pub use self::eight_bit::{Eight, eight_from_f32, eight_from_f32_stochastic, eight_to_f32, small_to_f32};
+pub use self::eight_bit::{
+    Eight, Rounding, eight_from_f32, eight_from_f32_stochastic, eight_rounded, eight_to_f32, small_from_f32,
+    small_to_f32,
+};
 pub use self::format::{F16, F32, F64, Format};
 pub(crate) use self::format::{half_to_single, single_to_half};
 pub use self::mode::{Behaviour, Mode};

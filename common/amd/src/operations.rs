@@ -11,6 +11,7 @@ pub(crate) mod memory;
 pub(crate) mod newer;
 pub(crate) mod scalar;
 mod scalar_float;
+pub(crate) mod scaled;
 pub(crate) mod vector;
 
 /// The scalar ALU instruction of that name.

@@ -211,6 +211,9 @@ pub enum Fault {
     /// A matrix instruction's operand whose lanes are no copies of the first 16, as it wants them ("wave matrix multiply
     /// accumulate", RDNA 3).
     NotReplicated { register: String },
+    /// The register of a matrix instruction that says which elements of a sparse operand are there has a pair whose second is not
+    /// behind the first ("Sparse matrices", CDNA 3).
+    Disordered { register: String },
     /// An instruction, modifier or mode that is not executed.
     Unimplemented { what: String },
     /// Execution went where no instruction is.
@@ -265,6 +268,9 @@ impl fmt::Display for Fault {
             Self::Hang { limit } => write!(f, "more than {limit} instructions"),
             Self::NotReplicated { register } => {
                 write!(f, "{register}: lanes from 16 on are no copies of those before them, as this instruction wants")
+            }
+            Self::Disordered { register } => {
+                write!(f, "{register}: of the two elements that are there of four, the second is not behind the first")
             }
             Self::Unimplemented { what } => write!(f, "not implemented: {what}"),
             Self::LeftCode { address } => write!(f, "execution at {address:#x}, where no instruction is"),

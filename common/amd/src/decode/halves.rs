@@ -16,9 +16,31 @@ pub(super) fn dotted(name: &str) -> Option<Wanted> {
     }
 }
 
-/// "V_CVT_SR_FP8_F32": the last two bits of `op_sel` choose a byte of the result.
+/// "V_CVT_SR_FP8_F32", "V_CVT_SCALEF32_PK_FP4_F32": the last two bits of `op_sel` choose a byte of the result.
 pub(super) fn chooses_byte(name: &str) -> bool {
-    name.starts_with("cvt_sr_")
+    let scaled = name.strip_prefix("cvt_scalef32_");
+    let random = scaled.unwrap_or(name.strip_prefix("cvt_").unwrap_or(name)).strip_prefix("sr_");
+    let eight = random.is_some_and(|rest| rest.starts_with("fp8_") || rest.starts_with("bf8_"));
+    eight || scaled.is_some_and(|rest| random.unwrap_or(rest).starts_with("pk_fp4_"))
+}
+
+/// Which part of the first source a conversion with a scale reads, by the first bits of `op_sel`; `None` for all of it.
+///
+/// # Errors
+/// A bit chooses something that the conversion does not have.
+pub(super) fn part_of_source(name: &str, op_sel: u8) -> Decoded<Option<Select>> {
+    let scaled = name.strip_prefix("cvt_scalef32_");
+    let from = scaled.and_then(|rest| rest.rsplit_once('_')).map(|(_, from)| from);
+    let pair = scaled.is_some_and(|rest| rest.starts_with("pk_"));
+    let (part, unused) = match from {
+        Some("fp4") => (Some(Select::Byte(op_sel & 3)), 4),
+        Some("fp8" | "bf8") if pair => (Some(Select::Word(op_sel & 1)), 6),
+        Some("fp8" | "bf8") => (Some(Select::Byte(op_sel & 3)), 4),
+        _ if chooses_byte(name) => (None, 3),
+        Some(_) => (None, 7),
+        None => (None, 0),
+    };
+    if op_sel & unused != 0 { Err(format!("op_sel:{op_sel} of {name}")) } else { Ok(part) }
 }
 
 /// What a source of a dot product is made of, where it is not the register as it is.

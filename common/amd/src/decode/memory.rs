@@ -4,7 +4,7 @@ use super::operand::{sgpr, source, vgpr};
 use super::{Decoded, Decoder, Raw};
 use crate::instruction::{Action, Address, Exchange, Memory};
 use crate::isa::At;
-use crate::operations::memory::{Atomic, Form, Kind, Space, find, transposed};
+use crate::operations::memory::{Atomic, Form, Kind, Space, Transposed, find, transposed};
 use crate::operations::vector;
 use crate::target::Generation;
 
@@ -24,6 +24,10 @@ impl Decoder<'_> {
             if set {
                 return Err(format!("modifier {modifier} of {name}"));
             }
+        }
+        // Where the elements are in waves of 64 lanes, of which 32 have addresses, is not said.
+        if let (Some(Transposed::Tiles(_)), 64) = (transposed(name), self.lanes) {
+            return Err(format!("{name} in waves of 64 lanes"));
         }
         let returns = modifiers.glc || modifiers.th & 1 == 1;
         let mut operands = raw.encoded.operands.iter();

@@ -89,9 +89,12 @@ fn writes(action: &Action, at: u16) -> bool {
         },
         Action::Exchange(exchange) => within(exchange.to(), 1),
         Action::Cross(Cross::ReadLane { .. } | Cross::ReadFirstLane { .. }) => false,
-        Action::Cross(_) | Action::Matrix(_) | Action::Relative(..) | Action::Index(_) | Action::Unimplemented(_) => {
-            true
-        }
+        Action::Convert(_)
+        | Action::Cross(_)
+        | Action::Matrix(_)
+        | Action::Relative(..)
+        | Action::Index(_)
+        | Action::Unimplemented(_) => true,
         _ => false,
     }
 }

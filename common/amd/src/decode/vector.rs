@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::halves::{chooses_byte, dotted, halves_of, no_halves, three};
+use super::halves::{chooses_byte, dotted, halves_of, no_halves, part_of_source, three};
 use super::operand::{Wanted, dword, sgpr, source, vgpr};
 use super::{Decoded, Decoder, Raw};
 use crate::instruction::{
-    Action, Cross, Destination, Halves, MatrixMultiply, Output, Select, Source, Unused, Vector, VectorSource,
+    Action, Conversion, Cross, Destination, Halves, MatrixMultiply, Output, Select, Source, Unused, Vector,
+    VectorSource,
 };
 use crate::isa::{At, Family, Operand, Scales};
 use crate::matrix::{Matrix, Modifiers as MatrixModifiers, Operand as Factor};
 use crate::operations::vector::{Definition, Kind, Run, comparison};
-use crate::operations::{float, integer, newer};
+use crate::operations::{float, integer, newer, scaled};
 use crate::registers::VCC;
 
 /// 16-bit operations of gfx9 that leave the upper half alone, since it introduced them so; others clear it.
@@ -36,8 +37,9 @@ const KEEP_UPPER_HALF: &[&str] = &[
 ];
 
 fn find(name: &str) -> Option<Definition> {
-    static TABLE: LazyLock<HashMap<&'static str, Definition>> =
-        LazyLock::new(|| integer::rows().into_iter().chain(float::rows()).chain(newer::rows()).collect());
+    static TABLE: LazyLock<HashMap<&'static str, Definition>> = LazyLock::new(|| {
+        integer::rows().into_iter().chain(float::rows()).chain(newer::rows()).chain(scaled::rows()).collect()
+    });
     TABLE.get(name).copied().or_else(|| comparison(name)).or_else(|| {
         // gfx12's names of what returns a number where one of both is, and of what has a carry.
         let plain = ["_num_", "_co_"].iter().find(|part| name.contains(**part))?;
@@ -74,6 +76,7 @@ pub(super) fn knows(mnemonic: &str, target: &crate::target::Target) -> bool {
         || [name, dual, &signed].iter().any(|name| find(name).is_some())
         || ["movrels_b32", "movreld_b32", "movrelsd_b32"].contains(&name)
         || newer::bit_operation(name, 0).is_some()
+        || scaled::blocks(name).is_some()
         || cross.iter().any(|cross| name.strip_suffix("_b32") == Some(cross))
 }
 
@@ -86,6 +89,9 @@ impl Decoder<'_> {
         }
         if let Some(cross) = cross(raw)? {
             return Ok(Action::Cross(cross));
+        }
+        if let Some(blocks) = scaled::blocks(stem(name)) {
+            return conversion(raw, blocks);
         }
         // "V_MOVRELS", "V_MOVRELD", "V_MOVRELSD": the source, the result, or both are relative.
         let relative = match stem(name) {
@@ -130,6 +136,8 @@ impl Decoder<'_> {
             if family == Family::Vop3 { [0, 1, 2, 3].map(|at| modifiers.op_sel >> at & 1 == 1) } else { [false; 4] };
         let mixed = matches!(definition.run, Run::Mix(_));
         let dotted = dotted(name);
+        let part = part_of_source(name, if family == Family::Vop3 { modifiers.op_sel } else { 0 })?;
+        let scaled = name.starts_with("cvt_scalef32_");
         let unused = VectorSource { at: Source::Constant(0), kind: Kind::U32, change: Default::default() };
         let (mut sources, mut count, mut mask) = ([unused; 3], 0, None);
         let values = definition.sources.iter().filter(|kind| **kind != Kind::Mask).count();
@@ -146,6 +154,7 @@ impl Decoder<'_> {
             let wanted = match dotted {
                 Some(half) if index < 2 => half,
                 _ if as_half => Kind::F16.into(),
+                _ if name == "cvt_f32_bf16" => Wanted { brain: true, ..Kind::F16.into() },
                 _ => Wanted { signed: name.contains("_i64"), ..(*kind).into() },
             };
             let (at, mut change) = source(operand, wanted)?;
@@ -155,19 +164,27 @@ impl Decoder<'_> {
                 let bit = |bits: u8| bits >> index & 1 == 1;
                 (change.negate, change.absolute) = (bit(modifiers.neg_lo), bit(modifiers.neg_hi));
             }
-            let high = if tied { false } else { operand.half.unwrap_or(op_sel[index] && !chooses_byte(name)) };
+            let whole = tied || scaled || chooses_byte(name);
+            let high = if whole { false } else { operand.half.unwrap_or(op_sel[index]) };
             match half {
                 true => change.high = high || tied && change.high,
                 // Only 16 bits are read, of either half.
                 false if high && operand.half.is_some() => {
                     (change.high, change.select) = (false, Some(Select::Word(1)))
                 }
-                false if high && name.starts_with("cvt_scalef32_") => change.select = Some(Select::Word(1)),
                 false if high => return Err(format!("operand {operand}")),
                 false => {}
             }
             if let (Some(_), Family::Vop3p, 0..2) = (dotted, family, index) {
                 change.select = halves_of(raw, index);
+            }
+            if scaled && index == 0 {
+                change.select = part;
+                // "CVT_SR_* and CVT_PK_* support only VGPRs"; what a sign of several elements is, is not said.
+                let several = !kind.is_float() && (change.negate || change.absolute);
+                if several || kind != &Kind::F32 && matches!(at, Source::Constant(_)) {
+                    return Err(format!("operand {operand} of {mnemonic}"));
+                }
             }
             if let Some(parts) = modifiers.sdwa {
                 change.select = parts.sources.get(index).copied();
@@ -311,15 +328,31 @@ impl Decoder<'_> {
             _ => Kind::F32,
         };
         let operand = raw.operand(3)?;
+        let index = if matrix.sparse { Some(register(3, Factor::Index)?) } else { None };
         let c = match operand.at {
+            _ if matrix.sparse => Source::Vgpr(d),
             At::Vgpr(..) => Source::Vgpr(register(3, Factor::C)?),
             _ => match source(operand, kind)?.0 {
                 constant @ Source::Constant(_) => constant,
                 _ => return Err(format!("operand {operand} of {name}")),
             },
         };
-        Ok(Action::Matrix(Box::new(MatrixMultiply { matrix, scales, modifiers, a, b, c, d })))
+        Ok(Action::Matrix(Box::new(MatrixMultiply { matrix, scales, modifiers, a, b, c, d, index })))
     }
+}
+
+/// A conversion of 32 elements: the source or both of them, a random number where there is one, and the scale.
+fn conversion(raw: &Raw<'_>, blocks: scaled::Blocks) -> Decoded {
+    let [from_count, to_count] = blocks.registers();
+    let register = |at: usize, count: usize| match raw.operand(at)?.at {
+        At::Vgpr(first, found) if usize::from(found) == count => Ok(first),
+        other => Err(format!("operand {other} of {}", raw.encoded.name)),
+    };
+    let (to, first) = (register(0, to_count)?, register(1, from_count)?);
+    let second = if blocks.two { register(2, from_count)? } else { first };
+    let random = if blocks.stochastic { source(raw.operand(2)?, Kind::U32)?.0 } else { Source::Constant(0) };
+    let scale = source(raw.operand(if blocks.two || blocks.stochastic { 3 } else { 2 })?, Kind::F32)?.0;
+    Ok(Action::Convert(Box::new(Conversion { blocks, to, from: [first, second], random, scale })))
 }
 
 /// Instructions that move data between lanes.

@@ -1,7 +1,7 @@
 //! Matrix instructions. They use all lanes, whatever EXEC says; what lanes hold that do not exist decides nothing that is stored.
 
 use crate::instruction::{MatrixMultiply, Source};
-use crate::matrix::{Element, Operand};
+use crate::matrix::{Element, Halves, Operand, Refused};
 use crate::registers::{CLEAN, LANES, Poison, Registers, Vgpr, any, vgpr_name};
 use crate::verdict::{Fault, Raised, Step};
 use crate::wave::Wave;
@@ -12,8 +12,16 @@ fn registers(all: &Registers, at: u16, count: usize) -> (&[Vgpr], &[Poison]) {
 }
 
 /// Elements are followed by halves of registers.
-fn halves(poison: &[Poison]) -> Vec<[u64; 2]> {
-    poison.iter().map(|bytes| [bytes[0] | bytes[1], bytes[2] | bytes[3]]).collect()
+fn halves(poison: &[Poison]) -> Vec<Halves> {
+    poison.iter().map(halves_of).collect()
+}
+
+fn halves_of(bytes: &Poison) -> Halves {
+    [bytes[0] | bytes[1], bytes[2] | bytes[3]]
+}
+
+fn refused(refused: Refused) -> Box<Raised> {
+    Raised::wave(Fault::Unimplemented { what: refused.to_string() })
 }
 
 pub(super) fn run(wave: &mut Wave, multiply: &MatrixMultiply) -> Step {
@@ -38,12 +46,20 @@ pub(super) fn run(wave: &mut Wave, multiply: &MatrixMultiply) -> Step {
         let register = vgpr_name(first + register as u16);
         return Err(Raised::at(lane, Fault::NotReplicated { register }));
     }
+    let index = multiply.index.map(|at| (at, &all.v[usize::from(at)], halves_of(&all.poison[usize::from(at)])));
+    if let Some((at, values, unwritten)) = index
+        && let Some(lane) = matrix.disordered(*modifiers, lanes, values, unwritten).map_err(refused)?
+    {
+        return Err(Raised::at(lane, Fault::Disordered { register: vgpr_name(at) }));
+    }
     let to = usize::from(multiply.d);
     let (mut d, mut d_poison) = (all.v[to..to + count].to_vec(), all.poison[to..to + count].to_vec());
-    let refused = |refused: crate::matrix::Refused| Raised::wave(Fault::Unimplemented { what: refused.to_string() });
-    match &multiply.scales {
-        None => matrix.run(*modifiers, lanes, a, b, c, &mut d).map_err(refused)?,
-        Some((scales, at)) => {
+    match (&multiply.scales, index) {
+        (None, None) => matrix.run(*modifiers, lanes, a, b, c, &mut d).map_err(refused)?,
+        (None, Some((_, values, _))) => {
+            matrix.run_sparse(*modifiers, lanes, [a, b, c], values, &mut d).map_err(refused)?;
+        }
+        (Some((scales, at)), _) => {
             let word = |source: &Source| match source {
                 Source::Vgpr(at) => all.v[usize::from(*at)],
                 Source::Sgpr(at) => [all.s[usize::from(*at)]; LANES],
@@ -55,11 +71,18 @@ pub(super) fn run(wave: &mut Wave, multiply: &MatrixMultiply) -> Step {
         }
     }
     let clean = |poison: &[Poison]| poison.iter().all(|bytes| any(bytes) == 0);
-    if clean(a_poison) && clean(b_poison) && clean(c_poison) && matrix.result.bits() != 16 {
+    let known = index.is_none_or(|(_, _, unwritten)| unwritten == [0, 0]);
+    if clean(a_poison) && clean(b_poison) && clean(c_poison) && known && matrix.result.bits() != 16 {
         d_poison.fill(CLEAN);
     } else {
         let [a, b, c, mut d] = [a_poison, b_poison, c_poison, &d_poison].map(halves);
-        matrix.poison(*modifiers, lanes, &a, &b, &c, &mut d).map_err(refused)?;
+        match index {
+            None => matrix.poison(*modifiers, lanes, &a, &b, &c, &mut d),
+            Some((_, values, unwritten)) => {
+                matrix.poison_sparse(*modifiers, lanes, [&a, &b, &c], (values, unwritten), &mut d)
+            }
+        }
+        .map_err(refused)?;
         d_poison = d.into_iter().map(|[low, high]| [low, low, high, high]).collect();
     }
     wave.registers.v[to..to + count].copy_from_slice(&d);

@@ -11,7 +11,7 @@ use super::transpose::transpose;
 use super::{Block, Lane};
 use crate::bank::{Loaded, Touching};
 use crate::instruction::{Address, Memory};
-use crate::operations::memory::{Form, Kind, Space};
+use crate::operations::memory::{Form, Kind, Space, Transposed};
 use crate::order::Known;
 use crate::pending::LdsTouch;
 use crate::registers::LANES;
@@ -72,9 +72,15 @@ impl Block<'_> {
     fn moved(&mut self, wave: &mut Wave, memory: &Memory, addresses: &Addresses, exec: u64, at: usize) -> Step {
         match memory.kind {
             Kind::Load { bytes, form: Form::Dwords } => {
+                // "EXEC must be all ones, else the operation is undefined."
+                let partial = exec.count_ones() as usize != wave.registers.lanes;
+                if let (Some(Transposed::Tiles(_)), true) = (memory.transposed, partial) {
+                    let what = "a transposing load of which EXEC leaves lanes out".into();
+                    return Err(Raised::wave(Fault::Unimplemented { what }));
+                }
                 self.load(wave, memory, addresses, exec, usize::from(bytes), memory.to, memory.offset)?;
-                if let Some(bits) = memory.transposed {
-                    transpose(&mut wave.registers, memory.to, usize::from(bytes / 4), usize::from(bits));
+                if let Some(how) = memory.transposed {
+                    transpose(&mut wave.registers, memory.to, usize::from(bytes / 4), how);
                 }
             }
             Kind::LoadToLds { bytes } => {

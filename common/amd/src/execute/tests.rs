@@ -2,11 +2,12 @@
 
 mod encoding;
 mod known;
+mod scaled;
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use super::{cross, matrix, scalar, vector};
+use super::{blocks, cross, matrix, scalar, vector};
 use crate::instruction::{Action, Instruction};
 use crate::isa::Line;
 use crate::matrix::{Matrix, Operand};
@@ -139,6 +140,7 @@ fn execute(wave: &mut Wave, action: &Action) -> Step {
         Action::Vector(vector) => vector::run(wave, &mut room, vector),
         Action::Dual(both) => vector::run_dual(wave, &mut room, both),
         Action::Matrix(matrix) => matrix::run(wave, matrix),
+        Action::Convert(conversion) => blocks::run(wave, conversion),
         Action::Cross(cross) => cross::run(wave, cross),
         Action::Scalar(scalar) => scalar::run(&mut wave.registers, scalar),
         Action::SaveExec { how, to, source } => scalar::save_exec(&mut wave.registers, *how, *to, *source),

@@ -403,6 +403,8 @@ impl<'a> Decoder<'a> {
             (Family::Mai, _) if row.is_some_and(|row| row.name.starts_with("v_accvgpr_") || row.name == SCALES) => {
                 false
             }
+            // Indices are not in accumulation registers, wherever the result is ("Sparse matrices").
+            (Family::Mai, Field::Src2) if row.is_some_and(|row| row.name.starts_with("v_smfmac_")) => false,
             (Family::Mai, Field::Vdst | Field::Src2) => self.flag(Field::Acccd),
             (Family::Mai, Field::Src0) => self.value(Field::Acc) & 1 == 1,
             (Family::Mai, Field::Src1) => self.value(Field::Acc) & 2 == 2,

@@ -1,5 +1,6 @@
 //! Where the elements of the matrices lie.
 
+use super::sparse::{self, Chosen};
 use super::{Element, Halves, Matrix, Modifiers, Operand, Pattern, Unit};
 
 /// The layout of an instruction in a wave of so many lanes, modifiers applied.
@@ -8,9 +9,13 @@ pub(super) struct Layout {
     pub b: Factor,
     pub result: Results,
     /// Rows (which are columns of B), depth and blocks.
-    size: usize,
+    pub size: usize,
     depth: usize,
     pub blocks: usize,
+    /// Columns of A that are there.
+    pub columns_of_a: usize,
+    /// The first bit of the indices of a sparse A.
+    pub first_index: usize,
 }
 
 /// A or B. The elements of one k and one block are in adjacent lanes, at one place of their registers.
@@ -31,6 +36,8 @@ pub(super) struct Factor {
     groups: [usize; 4],
     /// Of WMMA each lane has so many copies, 16 lanes apart.
     pub copies: usize,
+    /// Registers from this one on are in the lanes from 32 on, as the first ones.
+    folded: Option<usize>,
 }
 
 /// C and D. The elements of one row and one block are in adjacent lanes of one register.
@@ -49,6 +56,8 @@ pub(super) struct Results {
     /// Registers (pairs, for FP64) of a block.
     span: usize,
     size: usize,
+    /// As a factor's.
+    folded: Option<usize>,
 }
 
 /// Where the elements of one k, or of one row, are: the first one's lane, and the place in the lane.
@@ -67,17 +76,19 @@ impl Layout {
         let size = matrix.rows;
         let result = if matrix.unit == Unit::Pairs {
             // Rows in adjacent registers, two to a register where they have 16 bits.
-            let (height, packed) = (16 * 16 / lanes, matrix.result.bits() == 16);
+            let packed = matrix.result.bits() == 16;
+            let (registers, folded) = fold(if packed { 4 } else { 8 }, lanes);
             Results {
-                registers: if packed { height / 2 } else { height },
+                registers,
                 element: matrix.result,
                 high: false,
                 packed,
-                height,
-                stripes: lanes / 16,
+                height: 8,
+                stripes: 2,
                 beside: 1,
-                span: height,
+                span: 8,
                 size,
+                folded,
             }
         } else if matrix.is_wmma() {
             // A register has the rows of each 16 lanes; 16-bit results take a register each.
@@ -91,6 +102,7 @@ impl Layout {
                 beside: 1,
                 span: 16 * 16 / lanes,
                 size,
+                folded: None,
             }
         } else {
             let height = if matrix.result == Element::F64 { 1 } else { 4 };
@@ -105,21 +117,29 @@ impl Layout {
                 beside: 64usize.div_ceil(size * size / height),
                 span: size * size / 64,
                 size,
+                folded: None,
             }
         };
+        let columns_of_a = if matrix.sparse { matrix.depth / 2 } else { matrix.depth };
         Layout {
-            a: Factor::of(matrix, matrix.a, lanes),
-            b: Factor::of(matrix, matrix.b, lanes),
+            a: Factor::of(matrix, matrix.a, columns_of_a, lanes),
+            b: Factor::of(matrix, matrix.b, matrix.depth, lanes),
             result,
             size,
             depth: matrix.depth,
             blocks: matrix.blocks,
+            columns_of_a,
+            first_index: 0,
         }
     }
 
     pub fn modified(mut self, matrix: &Matrix, modifiers: Modifiers) -> Layout {
-        self.a.broadcast = u32::from(modifiers.cbsz);
-        self.a.chosen = usize::from(modifiers.abid);
+        if matrix.sparse {
+            self.first_index = 2 * self.a.elements() * sparse::set(matrix, modifiers);
+        } else {
+            self.a.broadcast = u32::from(modifiers.cbsz);
+            self.a.chosen = usize::from(modifiers.abid);
+        }
         if matrix.pattern == Pattern::Lanes {
             // "MI300 ISA", VOP3P-MAI fields, BLGP.
             self.b.groups = match modifiers.blgp {
@@ -137,25 +157,31 @@ impl Layout {
         self
     }
 
-    /// See [`Matrix::poison`].
-    pub fn poison(&self, a: &[Halves], b: &[Halves], c: &[Halves], d: &mut [Halves]) {
+    /// See [`Matrix::poison`] and [`Matrix::poison_sparse`].
+    pub fn poison(&self, [a, b, c]: [&[Halves]; 3], index: Option<(&Chosen, Halves)>, d: &mut [Halves]) {
         let clean = |registers: &[Halves]| registers.iter().all(|halves| *halves == [0, 0]);
-        let factors_clean = clean(a) && clean(b);
+        let factors_clean = clean(a) && clean(b) && index.is_none_or(|(_, unwritten)| unwritten == [0, 0]);
         for block in 0..self.blocks {
-            // Bit i is row i of A; bit j is column j of B.
-            let (mut rows, mut columns) = (0u64, 0u64);
+            // Bit i is row i of A; bit j is column j of B, for each k.
+            let (mut rows, mut columns) = (0u64, vec![0u64; self.depth]);
             if !factors_clean {
-                for k in 0..self.depth {
+                for k in 0..self.columns_of_a {
                     rows |= self.a.poisoned(a, block, k);
-                    columns |= self.b.poisoned(b, block, k);
+                    rows |= index.map_or(0, |(_, unwritten)| self.unwritten_indices(k, unwritten));
                 }
+                columns.iter_mut().enumerate().for_each(|(k, columns)| *columns = self.b.poisoned(b, block, k));
             }
+            let any = columns.iter().fold(0, |all, columns| all | columns);
             for row in 0..self.size {
                 let place = self.result.place(block, row);
                 let mask = ones(self.size) << place.lane;
                 let words = self.result.element.bits().div_ceil(32);
                 let halves = place.register..place.register + words;
                 let own = self.result.own(&c[halves.clone()], place) & mask;
+                let columns = match index {
+                    Some((chosen, _)) if any != 0 => chosen.of_row(row).fold(0, |all, k| all | columns[k]),
+                    _ => any,
+                };
                 let all = if rows >> row & 1 == 1 { mask } else { columns << place.lane };
                 for register in halves {
                     for half in self.result.written(place) {
@@ -164,6 +190,19 @@ impl Layout {
                 }
             }
         }
+    }
+
+    /// Where the two bits are that say which element of its four the one of a column of a sparse A is; the first row's lane.
+    pub fn index(&self, column: usize) -> Place {
+        let place = self.a.place(0, column);
+        let item = (place.register * 32 + place.shift) / self.a.element.bits();
+        Place { register: 0, shift: self.first_index + 2 * item, lane: place.lane }
+    }
+
+    /// The rows whose index of a column of A nobody wrote.
+    pub fn unwritten_indices(&self, column: usize, unwritten: Halves) -> u64 {
+        let place = self.index(column);
+        unwritten[place.shift / 16] >> place.lane & ones(self.size)
     }
 
     /// See [`Matrix::sources`].
@@ -178,10 +217,13 @@ impl Layout {
                     continue;
                 }
                 let column = lane - place.lane;
-                for k in 0..self.depth {
+                for k in 0..self.columns_of_a {
                     self.a.sources(Operand::A, block, k, row, &mut sources);
-                    self.b.sources(Operand::B, block, k, column, &mut sources);
+                    if self.columns_of_a < self.depth {
+                        sources.push((Operand::Index, 0, self.index(k).lane + row));
+                    }
                 }
+                (0..self.depth).for_each(|k| self.b.sources(Operand::B, block, k, column, &mut sources));
                 sources.extend((place.register..place.register + words).map(|register| (Operand::C, register, lane)));
             }
         }
@@ -190,19 +232,31 @@ impl Layout {
 }
 
 impl Factor {
-    fn of(matrix: &Matrix, element: Element, lanes: usize) -> Factor {
-        let (size, depth, blocks) = (matrix.rows, matrix.depth, matrix.blocks);
+    /// A, of which so many columns are there, or B, of which so many rows are.
+    fn of(matrix: &Matrix, element: Element, depth: usize, lanes: usize) -> Factor {
+        let (size, blocks, bits) = (matrix.rows, matrix.blocks, element.bits());
         let run = match matrix.unit {
             Unit::Copies => depth,
             Unit::Mfma => size * depth * blocks / 64,
-            Unit::Pairs => size * depth / lanes,
+            Unit::Pairs => size * depth / 32,
         };
-        // Of gfx950's instructions of any format a lane has 16 k of 8 bits, and 16 further ones behind those of all lanes.
-        let apart = matrix.is_open() && element.bits() == 8;
+        let chunk = match matrix.unit {
+            Unit::Copies => run,
+            // Of gfx950's instructions of any format a lane has 16 k of 8 bits, and 16 further ones behind those of all lanes; of those with
+            // a sparse A that are larger than gfx942's the same, by bytes of B.
+            Unit::Mfma if matrix.is_open() && bits == 8 => run / 2,
+            Unit::Mfma if matrix.sparse && size * matrix.depth * bits == 64 * 256 => run / 2,
+            Unit::Mfma => run,
+            // Two registers of k, then those of the other lanes; four of B where A is sparse.
+            Unit::Pairs if matrix.sparse && depth == matrix.depth => run.min(128 / bits),
+            Unit::Pairs => run.min(64 / bits),
+        };
+        let registers = (run * bits).div_ceil(32);
+        let (registers, folded) = if matrix.unit == Unit::Pairs { fold(registers, lanes) } else { (registers, None) };
         Factor {
-            registers: (run * element.bits()).div_ceil(32),
+            registers,
             element,
-            chunk: if apart { run / 2 } else { run },
+            chunk,
             stride: size * blocks,
             groups_of_k: (depth / run).max(1),
             size,
@@ -210,7 +264,13 @@ impl Factor {
             chosen: 0,
             groups: [0, 1, 2, 3],
             copies: if matrix.unit == Unit::Copies { lanes / 16 } else { 1 },
+            folded,
         }
+    }
+
+    /// Elements that a lane has.
+    pub fn elements(&self) -> usize {
+        self.registers * 32 / self.element.bits()
     }
 
     /// The place of the elements of `k`, of rows (or columns) 0 and on, before the exchange of lanes.
@@ -218,7 +278,8 @@ impl Factor {
         let block = (block >> self.broadcast << self.broadcast) + self.chosen;
         let (group, groups) = (k / self.chunk, self.groups_of_k);
         let bit = (group / groups * self.chunk + k % self.chunk) * self.element.bits();
-        Place { register: bit / 32, shift: bit % 32, lane: block * self.size + group % groups * self.stride }
+        let lane = block * self.size + group % groups * self.stride;
+        Place { register: bit / 32, shift: bit % 32, lane }.folded(self.folded)
     }
 
     /// The lane that is read for a lane.
@@ -276,7 +337,7 @@ impl Results {
             (_, false) => slot,
         };
         let upper = self.high || self.packed && slot % 2 == 1;
-        Place { register, shift: if upper { 16 } else { 0 }, lane }
+        Place { register, shift: if upper { 16 } else { 0 }, lane }.folded(self.folded)
     }
 
     /// Lanes of which the bits that C is read from are poisoned.
@@ -292,6 +353,22 @@ impl Results {
             _ => 0..2,
         }
     }
+}
+
+impl Place {
+    fn folded(self, at: Option<usize>) -> Place {
+        match at {
+            Some(half) if self.register >= half => {
+                Place { register: self.register - half, lane: self.lane + 32, ..self }
+            }
+            _ => self,
+        }
+    }
+}
+
+/// Registers of what has so many in a wave of 32 lanes, and which of those are in other lanes. One register stays as it is.
+fn fold(registers: usize, lanes: usize) -> (usize, Option<usize>) {
+    if lanes == 64 && registers > 1 { (registers / 2, Some(registers / 2)) } else { (registers, None) }
 }
 
 fn ones(count: usize) -> u64 {

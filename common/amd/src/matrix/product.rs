@@ -1,6 +1,9 @@
 //! Registers to matrices, the product, and back.
 
+use std::ops::Range;
+
 use super::layout::{Factor, Layout, Results};
+use super::sparse::Chosen;
 use super::sums::{self, Exact, Fused, FusedDoubles, Pairs, Product, Shape, Truncated};
 use super::{Element, Matrix, Modifiers, Pattern, Sum};
 use crate::number::{
@@ -41,6 +44,14 @@ impl Scales {
     }
 }
 
+/// What an instruction has beside A, B and C.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Beside<'a> {
+    pub scales: Option<&'a Scales>,
+    /// Of a sparse A, which elements are there.
+    pub chosen: Option<&'a Chosen>,
+}
+
 type Vgprs<'a> = &'a [[u32; 64]];
 
 /// Of an instruction whose modifiers and registers are checked.
@@ -49,13 +60,33 @@ pub(super) fn run(
     layout: &Layout,
     modifiers: Modifiers,
     sources: [Vgprs<'_>; 3],
-    scales: Option<&Scales>,
+    beside: Beside<'_>,
     d: &mut [[u32; 64]],
 ) {
     if matrix.rows * matrix.depth * matrix.blocks <= FEW {
-        sized::<FEW>(matrix, layout, modifiers, sources, scales, d);
+        sized::<FEW>(matrix, layout, modifiers, sources, beside, d);
     } else {
-        sized::<MANY>(matrix, layout, modifiers, sources, scales, d);
+        sized::<MANY>(matrix, layout, modifiers, sources, beside, d);
+    }
+}
+
+/// Has `compute` make the rows of the result of B, or of several arrays in B's order. Where A is sparse, each row has those rows of B
+/// that its elements are multiplied by, `of_a.depth` of them.
+fn by_rows<T: Copy + Default, const N: usize, const FACTOR: usize>(
+    chosen: Option<&Chosen>,
+    of_a: Shape,
+    b: [&[T; FACTOR]; N],
+    mut compute: impl FnMut(Range<usize>, [&[T]; N]),
+) {
+    let Some(chosen) = chosen else { return compute(0..of_a.size, b.map(|b| b.as_slice())) };
+    let mut own = [[T::default(); FACTOR]; N];
+    for row in 0..of_a.size {
+        for (own, b) in own.iter_mut().zip(b) {
+            for (values, k) in own.chunks_exact_mut(of_a.size).zip(chosen.of_row(row)) {
+                values.copy_from_slice(&b[k * of_a.size..(k + 1) * of_a.size]);
+            }
+        }
+        compute(row..row + 1, own.each_ref().map(|own| own.as_slice()));
     }
 }
 
@@ -64,22 +95,25 @@ fn sized<const FACTOR: usize>(
     layout: &Layout,
     modifiers: Modifiers,
     [a, b, c]: [Vgprs<'_>; 3],
-    scales: Option<&Scales>,
+    beside: Beside<'_>,
     d: &mut [[u32; 64]],
 ) {
     let signs = Signs::of(matrix, modifiers);
     let shape = Shape { size: matrix.rows, depth: matrix.depth, blocks: matrix.blocks };
+    let of_a = Shape { depth: layout.columns_of_a, ..shape };
     match matrix.sum {
         Sum::Exact => {
             let mut factors = [[0i32; FACTOR]; 2];
             let [a_matrix, b_matrix] = &mut factors;
             let signed = |bit: u8| modifiers.neg_lo >> bit & 1 == 1;
-            read_factor(&layout.a, shape, a, a_matrix, integer(matrix.a, signed(0)));
+            read_factor(&layout.a, of_a, a, a_matrix, integer(matrix.a, signed(0)));
             read_factor(&layout.b, shape, b, b_matrix, integer(matrix.b, signed(1)));
             let mut sum = [0i32; RESULT];
             read_results(&layout.result, shape, c, &mut sum, |bits| bits as i32);
             let saturate = modifiers.clamp;
-            Product { rule: Exact { saturate }, shape, a: a_matrix, b: b_matrix, result: &mut sum }.compute();
+            by_rows(beside.chosen, of_a, [b_matrix], |rows, [b]| {
+                Product { rule: Exact { saturate }, shape: of_a, rows, a: a_matrix, b, result: &mut sum }.compute();
+            });
             write_results(&layout.result, shape, &sum, d, |value, _, _| value as u32);
         }
         Sum::Fused if matrix.result == Element::F64 => {
@@ -89,27 +123,26 @@ fn sized<const FACTOR: usize>(
             read_doubles_factor(&layout.b, shape, b, b_matrix, signs.b);
             let mut sum = [0f64; RESULT];
             read_doubles(&layout.result, shape, c, &mut sum, signs.negate_c);
-            Product { rule: FusedDoubles, shape, a: a_matrix, b: b_matrix, result: &mut sum }.compute();
+            let rows = 0..shape.size;
+            Product { rule: FusedDoubles, shape, rows, a: a_matrix, b: b_matrix, result: &mut sum }.compute();
             write_doubles(&layout.result, shape, &sum, d);
         }
-        sum => floats::<FACTOR>(matrix, layout, shape, sum, &signs, [a, b, c], scales, d),
+        _ => floats::<FACTOR>(matrix, layout, [shape, of_a], &signs, [a, b, c], beside, d),
     }
 }
 
-#[allow(clippy::too_many_arguments, reason = "what an instruction is, and what it works on")]
 fn floats<const FACTOR: usize>(
     matrix: &Matrix,
     layout: &Layout,
-    shape: Shape,
-    sum: Sum,
+    [shape, of_a]: [Shape; 2],
     signs: &Signs,
     [a, b, c]: [Vgprs<'_>; 3],
-    scales: Option<&Scales>,
+    Beside { scales, chosen }: Beside<'_>,
     d: &mut [[u32; 64]],
 ) {
     let mut factors = [[0f32; FACTOR]; 2];
     let [a_matrix, b_matrix] = &mut factors;
-    read_floats(matrix.a, &layout.a, shape, a, a_matrix, signs.a);
+    read_floats(matrix.a, &layout.a, of_a, a, a_matrix, signs.a);
     read_floats(matrix.b, &layout.b, shape, b, b_matrix, signs.b);
     if let Some(scales) = scales {
         scale(shape, &scales.a, a_matrix);
@@ -129,19 +162,22 @@ fn floats<const FACTOR: usize>(
         }
         _ => read_results(&layout.result, shape, c, &mut result, |bits| adjust(f32::from_bits(bits))),
     }
-    match sum {
+    match matrix.sum {
         Sum::Pairs(group) => {
             let smallest = if matrix.a == Element::F16 { 2f32.powi(-14) } else { f32::MIN_POSITIVE };
             sums::drop_denormals(a_matrix, smallest);
             sums::drop_denormals(b_matrix, smallest);
             sums::drop_denormals(&mut result, f32::MIN_POSITIVE);
-            Product { rule: Pairs { group }, shape, a: a_matrix, b: b_matrix, result: &mut result }.compute();
+            let rows = 0..shape.size;
+            Product { rule: Pairs { group }, shape, rows, a: a_matrix, b: b_matrix, result: &mut result }.compute();
         }
-        Sum::Truncated(group) => truncated::<1, FACTOR>(matrix, shape, group.min(shape.depth), &factors, &mut result),
-        Sum::TruncatedHalves => truncated::<2, FACTOR>(matrix, shape, 16, &factors, &mut result),
-        Sum::Fused | Sum::Wide | Sum::Exact => {
-            Product { rule: Fused, shape, a: a_matrix, b: b_matrix, result: &mut result }.compute();
+        Sum::Truncated(group) => {
+            truncated::<1, FACTOR>(matrix, of_a, group.min(of_a.depth), &factors, chosen, &mut result);
         }
+        Sum::TruncatedHalves => truncated::<2, FACTOR>(matrix, of_a, 16, &factors, chosen, &mut result),
+        Sum::Fused | Sum::Wide | Sum::Exact => by_rows(chosen, of_a, [b_matrix], |rows, [b]| {
+            Product { rule: Fused, shape: of_a, rows, a: a_matrix, b, result: &mut result }.compute();
+        }),
     }
     match matrix.result {
         Element::F16 => write_results(&layout.result, shape, &result, d, |value, old, shift| {
@@ -171,16 +207,17 @@ fn truncated<const PARTS: usize, const FACTOR: usize>(
     shape: Shape,
     group: usize,
     factors: &[[f32; FACTOR]; 2],
+    chosen: Option<&Chosen>,
     result: &mut [f32; RESULT],
 ) {
-    let count = shape.size * shape.depth * shape.blocks;
+    let counts = [shape.depth, matrix.depth].map(|depth| shape.size * depth * shape.blocks);
     let smallest = [smallest(matrix.a), smallest(matrix.b)];
     let mut values = [[0f64; FACTOR]; 2];
     let mut powers = [[0f64; FACTOR]; 2];
     let mut largest = [0f64; 2];
     let mut finite = result.iter().all(|value| value.is_finite());
     for side in 0..2 {
-        for index in 0..count {
+        for index in 0..counts[side] {
             let value = f64::from(factors[side][index]);
             values[side][index] = value;
             powers[side][index] = sums::power(value, smallest[side]);
@@ -191,14 +228,11 @@ fn truncated<const PARTS: usize, const FACTOR: usize>(
     // No sum of finite products is beyond this; from FP32's largest number on, sums are infinite.
     let before = result.iter().fold(0f32, |largest, value| largest.max(value.abs()));
     let bound = largest[0] * largest[1] * shape.depth as f64 + f64::from(before);
-    let rule = Truncated::<PARTS> {
-        group,
-        a_powers: &powers[0],
-        b_powers: &powers[1],
-        smallest,
-        special: !finite || bound >= 2f64.powi(127),
-    };
-    Product { rule, shape, a: &values[0], b: &values[1], result }.compute();
+    let special = !finite || bound >= 2f64.powi(127);
+    by_rows(chosen, shape, [&values[1], &powers[1]], |rows, [b, b_powers]| {
+        let rule = Truncated::<PARTS> { group, a_powers: &powers[0], b_powers, smallest, special };
+        Product { rule, shape, rows, a: &values[0], b, result: &mut *result }.compute();
+    });
 }
 
 /// The exponent, as a power of two, that a denormal of the format is at: its smallest normal number.

@@ -29,6 +29,8 @@ pub(super) trait Rule {
 pub(super) struct Product<'a, R: Rule> {
     pub rule: R,
     pub shape: Shape,
+    /// The rows of each block that are computed.
+    pub rows: std::ops::Range<usize>,
     pub a: &'a [R::Factor],
     pub b: &'a [R::Factor],
     pub result: &'a mut [R::Value],
@@ -46,7 +48,7 @@ impl<R: Rule> Product<'_, R> {
         let result = self.result.as_chunks_mut::<SIZE>().0;
         for block in 0..self.shape.blocks {
             let factors = block * depth..(block + 1) * depth;
-            for index in 0..SIZE {
+            for index in self.rows.clone() {
                 let row = &mut result[block * SIZE + index];
                 self.rule.add(block, index, &a[factors.clone()], &b[factors.clone()], row);
             }
@@ -134,7 +136,7 @@ impl Rule for Exact {
         b: &[[i32; SIZE]],
         row: &mut [i32; SIZE],
     ) {
-        // At most 32 products of 8 bits each.
+        // At most 64 products of 8 bits each.
         let mut sum = [0i32; SIZE];
         for (a, b) in a.iter().zip(b) {
             for column in 0..SIZE {

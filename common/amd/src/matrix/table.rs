@@ -93,6 +93,7 @@ const fn mfma(
         b: factor,
         result,
         sum,
+        sparse: false,
         broadcasts_a: blocks > 1,
         pattern: Pattern::Lanes,
         unit: Unit::Mfma,
@@ -115,8 +116,34 @@ const fn wmma(name: &'static str, factor: Element, result: Element) -> Matrix {
     Matrix { pattern: Pattern::None, unit: Unit::Copies, ..mfma(name, 16, 16, 1, factor, result, sum) }
 }
 
+/// gfx942's of a sparse A: "MI300 ISA", VOP3P-MAI instructions.
+pub(super) static SPARSE: [Matrix; 14] = [
+    smfmac("v_smfmac_f32_16x16x32_f16", 16, 32, F16, F16, Sum::Truncated(8)),
+    smfmac("v_smfmac_f32_32x32x16_f16", 32, 16, F16, F16, Sum::Truncated(8)),
+    smfmac("v_smfmac_f32_16x16x32_bf16", 16, 32, Bf16, Bf16, Sum::Truncated(8)),
+    smfmac("v_smfmac_f32_32x32x16_bf16", 32, 16, Bf16, Bf16, Sum::Truncated(8)),
+    smfmac("v_smfmac_i32_16x16x64_i8", 16, 64, I8, I8, Sum::Exact),
+    smfmac("v_smfmac_i32_32x32x32_i8", 32, 32, I8, I8, Sum::Exact),
+    smfmac("v_smfmac_f32_16x16x64_fp8_fp8", 16, 64, Fp8, Fp8, Sum::TruncatedHalves),
+    smfmac("v_smfmac_f32_16x16x64_fp8_bf8", 16, 64, Fp8, Bf8, Sum::TruncatedHalves),
+    smfmac("v_smfmac_f32_16x16x64_bf8_fp8", 16, 64, Bf8, Fp8, Sum::TruncatedHalves),
+    smfmac("v_smfmac_f32_16x16x64_bf8_bf8", 16, 64, Bf8, Bf8, Sum::TruncatedHalves),
+    smfmac("v_smfmac_f32_32x32x32_fp8_fp8", 32, 32, Fp8, Fp8, Sum::TruncatedHalves),
+    smfmac("v_smfmac_f32_32x32x32_fp8_bf8", 32, 32, Fp8, Bf8, Sum::TruncatedHalves),
+    smfmac("v_smfmac_f32_32x32x32_bf8_fp8", 32, 32, Bf8, Fp8, Sum::TruncatedHalves),
+    smfmac("v_smfmac_f32_32x32x32_bf8_bf8", 32, 32, Bf8, Bf8, Sum::TruncatedHalves),
+];
+
+const fn smfmac(name: &'static str, size: usize, depth: usize, a: Element, b: Element, sum: Sum) -> Matrix {
+    let result = match a {
+        I8 => I32,
+        _ => F32,
+    };
+    Matrix { b, sparse: true, pattern: Pattern::None, ..mfma(name, size, depth, 1, a, result, sum) }
+}
+
 /// What gfx950 added, and what has other elements there than on gfx942: "CDNA 4 ISA", VOP3P-MAI instructions.
-pub(super) static CDNA4: [Matrix; 16] = [
+pub(super) static CDNA4: [Matrix; 38] = [
     mfma("v_mfma_f32_16x16x32_f16", 16, 32, 1, F16, F32, Sum::Truncated(8)),
     mfma("v_mfma_f32_32x32x16_f16", 32, 16, 1, F16, F32, Sum::Truncated(8)),
     mfma("v_mfma_f32_16x16x32_bf16", 16, 32, 1, Bf16, F32, Sum::Truncated(8)),
@@ -133,10 +160,32 @@ pub(super) static CDNA4: [Matrix; 16] = [
     open("v_mfma_f32_16x16x32_fp8_bf8", 16, 32, OcpFp8, OcpBf8),
     open("v_mfma_f32_16x16x32_bf8_fp8", 16, 32, OcpBf8, OcpFp8),
     open("v_mfma_f32_16x16x32_bf8_bf8", 16, 32, OcpBf8, OcpBf8),
+    smfmac("v_smfmac_f32_16x16x64_f16", 16, 64, F16, F16, Sum::Truncated(8)),
+    smfmac("v_smfmac_f32_32x32x32_f16", 32, 32, F16, F16, Sum::Truncated(8)),
+    smfmac("v_smfmac_f32_16x16x64_bf16", 16, 64, Bf16, Bf16, Sum::Truncated(8)),
+    smfmac("v_smfmac_f32_32x32x32_bf16", 32, 32, Bf16, Bf16, Sum::Truncated(8)),
+    smfmac("v_smfmac_i32_16x16x128_i8", 16, 128, I8, I8, Sum::Exact),
+    smfmac("v_smfmac_i32_32x32x64_i8", 32, 64, I8, I8, Sum::Exact),
+    smfmac("v_smfmac_f32_16x16x64_fp8_fp8", 16, 64, OcpFp8, OcpFp8, Sum::Wide),
+    smfmac("v_smfmac_f32_16x16x64_fp8_bf8", 16, 64, OcpFp8, OcpBf8, Sum::Wide),
+    smfmac("v_smfmac_f32_16x16x64_bf8_fp8", 16, 64, OcpBf8, OcpFp8, Sum::Wide),
+    smfmac("v_smfmac_f32_16x16x64_bf8_bf8", 16, 64, OcpBf8, OcpBf8, Sum::Wide),
+    smfmac("v_smfmac_f32_32x32x32_fp8_fp8", 32, 32, OcpFp8, OcpFp8, Sum::Wide),
+    smfmac("v_smfmac_f32_32x32x32_fp8_bf8", 32, 32, OcpFp8, OcpBf8, Sum::Wide),
+    smfmac("v_smfmac_f32_32x32x32_bf8_fp8", 32, 32, OcpBf8, OcpFp8, Sum::Wide),
+    smfmac("v_smfmac_f32_32x32x32_bf8_bf8", 32, 32, OcpBf8, OcpBf8, Sum::Wide),
+    smfmac("v_smfmac_f32_16x16x128_fp8_fp8", 16, 128, OcpFp8, OcpFp8, Sum::Wide),
+    smfmac("v_smfmac_f32_16x16x128_fp8_bf8", 16, 128, OcpFp8, OcpBf8, Sum::Wide),
+    smfmac("v_smfmac_f32_16x16x128_bf8_fp8", 16, 128, OcpBf8, OcpFp8, Sum::Wide),
+    smfmac("v_smfmac_f32_16x16x128_bf8_bf8", 16, 128, OcpBf8, OcpBf8, Sum::Wide),
+    smfmac("v_smfmac_f32_32x32x64_fp8_fp8", 32, 64, OcpFp8, OcpFp8, Sum::Wide),
+    smfmac("v_smfmac_f32_32x32x64_fp8_bf8", 32, 64, OcpFp8, OcpBf8, Sum::Wide),
+    smfmac("v_smfmac_f32_32x32x64_bf8_fp8", 32, 64, OcpBf8, OcpFp8, Sum::Wide),
+    smfmac("v_smfmac_f32_32x32x64_bf8_bf8", 32, 64, OcpBf8, OcpBf8, Sum::Wide),
 ];
 
 /// gfx12's: "RDNA 4 ISA", VOP3P instructions.
-pub(super) static RDNA4: [Matrix; 11] = [
+pub(super) static RDNA4: [Matrix; 22] = [
     pairs("v_wmma_f32_16x16x16_f16", 16, F16, F16, F32),
     pairs("v_wmma_f32_16x16x16_bf16", 16, Bf16, Bf16, F32),
     pairs("v_wmma_f16_16x16x16_f16", 16, F16, F16, F16),
@@ -148,6 +197,17 @@ pub(super) static RDNA4: [Matrix; 11] = [
     pairs("v_wmma_i32_16x16x16_iu8", 16, Iu8, Iu8, I32),
     pairs("v_wmma_i32_16x16x16_iu4", 16, Iu4, Iu4, I32),
     pairs("v_wmma_i32_16x16x32_iu4", 32, Iu4, Iu4, I32),
+    swmmac("v_swmmac_f32_16x16x32_f16", 32, F16, F16, F32),
+    swmmac("v_swmmac_f32_16x16x32_bf16", 32, Bf16, Bf16, F32),
+    swmmac("v_swmmac_f16_16x16x32_f16", 32, F16, F16, F16),
+    swmmac("v_swmmac_bf16_16x16x32_bf16", 32, Bf16, Bf16, Bf16),
+    swmmac("v_swmmac_f32_16x16x32_fp8_fp8", 32, OcpFp8, OcpFp8, F32),
+    swmmac("v_swmmac_f32_16x16x32_fp8_bf8", 32, OcpFp8, OcpBf8, F32),
+    swmmac("v_swmmac_f32_16x16x32_bf8_fp8", 32, OcpBf8, OcpFp8, F32),
+    swmmac("v_swmmac_f32_16x16x32_bf8_bf8", 32, OcpBf8, OcpBf8, F32),
+    swmmac("v_swmmac_i32_16x16x32_iu8", 32, Iu8, Iu8, I32),
+    swmmac("v_swmmac_i32_16x16x32_iu4", 32, Iu4, Iu4, I32),
+    swmmac("v_swmmac_i32_16x16x64_iu4", 64, Iu4, Iu4, I32),
 ];
 
 const fn open(name: &'static str, size: usize, depth: usize, a: Element, b: Element) -> Matrix {
@@ -156,4 +216,8 @@ const fn open(name: &'static str, size: usize, depth: usize, a: Element, b: Elem
 
 const fn pairs(name: &'static str, depth: usize, a: Element, b: Element, result: Element) -> Matrix {
     Matrix { depth, b, unit: Unit::Pairs, ..wmma(name, a, result) }
+}
+
+const fn swmmac(name: &'static str, depth: usize, a: Element, b: Element, result: Element) -> Matrix {
+    Matrix { sparse: true, ..pairs(name, depth, a, b, result) }
 }

@@ -3,6 +3,7 @@
 mod layout;
 mod modifiers;
 mod poison;
+mod sparse;
 mod sums;
 
 use super::{Element, Matrix, Modifiers, Operand, Sum, Unit};
@@ -25,14 +26,21 @@ fn waves(matrix: &Matrix) -> &'static [usize] {
 
 /// The place of A's element of row i and column k in a block, and of B's of column i and row k: as AMD's calculator prints it for
 /// each instruction ("Matrix element to register mapping with no modifiers").
-fn factor_place(matrix: &Matrix, element: Element, i: usize, k: usize, block: usize) -> Place {
+fn factor_place(matrix: &Matrix, element: Element, lanes: usize, i: usize, k: usize, block: usize) -> Place {
     let bits = element.bits();
     let packed = |item: usize| (item * bits / 32, item * bits % 32);
     if matrix.unit == Unit::Pairs {
-        // gfx12, in waves of 32 lanes: half of k in each half of the lanes.
-        let half = matrix.depth / 2;
-        let (register, bit) = packed(k % half);
-        return (register, bit, 16 * (k / half) + i);
+        let (register, lane) = match (bits, matrix.depth, lanes) {
+            (16, 16, 32) => (2 * (k / 8) + k / 2 % 2, 16 * (k / 4 % 2)),
+            (16, 16, 64) => (k / 2 % 2, 16 * (k / 4)),
+            (8, 16, 32) => (k / 4 % 2, 16 * (k / 8)),
+            (8, 16, 64) => (0, 32 * (k / 4 % 2) + 16 * (k / 8)),
+            (4, 16, _) => (0, 16 * (k / 8)),
+            (4, 32, 32) => (k / 8 % 2, 16 * (k / 16)),
+            (4, 32, 64) => (0, 32 * (k / 8 % 2) + 16 * (k / 16)),
+            other => panic!("no layout of {other:?}"),
+        };
+        return (register, k * bits % 32, lane + i);
     }
     if matrix.is_wmma() {
         let (register, bit) = packed(k);
@@ -68,8 +76,9 @@ fn factor_place(matrix: &Matrix, element: Element, i: usize, k: usize, block: us
 /// The place of an element of C and D; the high half of 16-bit ones is the caller's matter.
 fn result_place(matrix: &Matrix, lanes: usize, i: usize, j: usize, block: usize) -> Place {
     if matrix.unit == Unit::Pairs {
-        let lane = 16 * (i / 8) + j;
-        return if matrix.result.bits() == 16 { (i % 8 / 2, i % 2 * 16, lane) } else { (i % 8, 0, lane) };
+        let (row, lane) =
+            if lanes == 32 { (i % 8, 16 * (i / 8) + j) } else { (i % 4, 32 * (i / 4 % 2) + 16 * (i / 8) + j) };
+        return if matrix.result.bits() == 16 { (row / 2, row % 2 * 16, lane) } else { (row, 0, lane) };
     }
     let (register, lane) = match (matrix.rows, matrix.blocks, matrix.result) {
         _ if matrix.is_wmma() && lanes == 32 => (i / 2, 16 * (i % 2) + j),
@@ -174,7 +183,7 @@ impl Example {
         Example::filled(matrix, lanes, |operand| match operand {
             Operand::A => encode(matrix.a, random.integer(7)),
             Operand::B => encode(matrix.b, random.integer(7)),
-            Operand::C => encode(matrix.result, random.integer(most)),
+            _ => encode(matrix.result, random.integer(most)),
         })
     }
 
@@ -208,14 +217,14 @@ impl Example {
     }
 
     fn set_a_bits(&mut self, i: usize, k: usize, block: usize, bits: u64) {
-        let (register, bit, lane) = factor_place(self.matrix, self.matrix.a, i, k, block);
+        let (register, bit, lane) = factor_place(self.matrix, self.matrix.a, self.lanes, i, k, block);
         for lane in (lane..self.copies(lane)).step_by(16) {
             put(&mut self.a, (register, bit, lane), self.matrix.a.bits(), bits);
         }
     }
 
     fn set_b_bits(&mut self, j: usize, k: usize, block: usize, bits: u64) {
-        let (register, bit, lane) = factor_place(self.matrix, self.matrix.b, j, k, block);
+        let (register, bit, lane) = factor_place(self.matrix, self.matrix.b, self.lanes, j, k, block);
         for lane in (lane..self.copies(lane)).step_by(16) {
             put(&mut self.b, (register, bit, lane), self.matrix.b.bits(), bits);
         }
@@ -232,11 +241,17 @@ impl Example {
     }
 
     fn a(&self, i: usize, k: usize, block: usize) -> f64 {
-        decode(self.matrix.a, get(&self.a, factor_place(self.matrix, self.matrix.a, i, k, block), self.matrix.a.bits()))
+        decode(
+            self.matrix.a,
+            get(&self.a, factor_place(self.matrix, self.matrix.a, self.lanes, i, k, block), self.matrix.a.bits()),
+        )
     }
 
     fn b(&self, j: usize, k: usize, block: usize) -> f64 {
-        decode(self.matrix.b, get(&self.b, factor_place(self.matrix, self.matrix.b, j, k, block), self.matrix.b.bits()))
+        decode(
+            self.matrix.b,
+            get(&self.b, factor_place(self.matrix, self.matrix.b, self.lanes, j, k, block), self.matrix.b.bits()),
+        )
     }
 
     fn c(&self, i: usize, j: usize, block: usize) -> f64 {

@@ -74,33 +74,66 @@ pub fn eight_to_f32(format: Eight, value: u8) -> u32 {
     }
 }
 
+/// How the digits are lost that a format does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounding {
+    /// To the nearest, ties to the even one.
+    Nearest,
+    /// Of a source with so many `digits` behind the leading one: those that are lost, plus as many high bits of `random`, carry into those
+    /// that stay.
+    ///
+    /// The document's pseudocode of V_CVT_SR adds 20 bits (FP8) or 21 (BF8) to the mantissa, "wrap around on overflow", and converts to
+    /// the nearest even what comes out. Taken literally that would halve values and round twice; what is meant, and is done here as in
+    /// HIP's conversions on the host (`amd_hip_ocp_host.hpp`, `from_float_sr`), is adding with carry and cutting off.
+    Stochastic { random: u32, digits: u32 },
+}
+
+impl Rounding {
+    /// Cuts off so many digits of an FP32's significand, for a format that has `mantissa_bits` of them where it is no denormal.
+    #[inline]
+    fn round(self, significand: u64, shift: u32, mantissa_bits: u32) -> u64 {
+        match self {
+            Rounding::Nearest => {
+                let half = (1u64 << shift) >> 1;
+                let odd = significand >> shift & 1;
+                (significand + half - 1 + odd) >> shift
+            }
+            Rounding::Stochastic { random, digits } => {
+                let lost = digits - mantissa_bits;
+                ((significand >> (shift - lost)) + u64::from(random >> (32 - lost))) >> lost
+            }
+        }
+    }
+
+    /// The code of a finite magnitude of FP32 in a format, were it not limited.
+    #[inline]
+    fn code(self, magnitude: u32, mantissa_bits: u32, bias: i32) -> u64 {
+        let field = (magnitude >> 23) as i32;
+        let (field, significand) = if field == 0 { (1, magnitude) } else { (field, magnitude & 0x7f_ffff | 0x80_0000) };
+        let exponent = field - 127 + bias;
+        // Below the smallest normal exponent, 1, more digits are lost; beyond 32 more nothing is left either way.
+        let shift = 23 - mantissa_bits + (1 - exponent).clamp(0, 32) as u32;
+        let kept = self.round(u64::from(significand), shift, mantissa_bits);
+        ((exponent.max(1) as u64 - 1) << mantissa_bits) + kept
+    }
+}
+
 /// V_CVT_PK_FP8_F32, V_CVT_PK_BF8_F32, one of the two: to the nearest even whatever MODE says. What is too large is a NaN, or the
 /// largest number with MODE's FP16_OVFL; infinities are NaNs always. A zero has no sign.
 #[inline]
 pub fn eight_from_f32(mode: &Mode, format: Eight, value: u32) -> u8 {
-    encode(mode, format, value, |significand, shift| {
-        let half = (1u64 << shift) >> 1;
-        let odd = significand >> shift & 1;
-        (significand + half - 1 + odd) >> shift
-    })
+    eight_rounded(mode, format, value, Rounding::Nearest)
 }
 
-/// V_CVT_SR_FP8_F32, V_CVT_SR_BF8_F32: the digits that are lost, plus as many high bits of `random`, carry into those that stay.
-///
-/// The document's pseudocode adds 20 bits (FP8) or 21 (BF8) to the mantissa, "wrap around on overflow", and converts to the nearest
-/// even what comes out. Taken literally that would halve values and round twice; what is meant, and is done here as in HIP's
-/// conversions on the host, is adding with carry and cutting off.
+/// V_CVT_SR_FP8_F32, V_CVT_SR_BF8_F32.
 #[inline]
 pub fn eight_from_f32_stochastic(mode: &Mode, format: Eight, value: u32, random: u32) -> u8 {
-    let lost = 23 - format.mantissa_bits();
-    encode(mode, format, value, |significand, shift| {
-        (significand + (u64::from(random >> (32 - lost)) << (shift - lost))) >> shift
-    })
+    eight_rounded(mode, format, value, Rounding::Stochastic { random, digits: 23 })
 }
 
-/// Sign, range and specials around `round`, which cuts so many digits off a significand.
+/// An FP32 as FP8 or BF8: sign, range and specials around the rounding.
 #[inline]
-fn encode(mode: &Mode, format: Eight, value: u32, round: impl Fn(u64, u32) -> u64) -> u8 {
+pub fn eight_rounded(mode: &Mode, format: Eight, value: u32, rounding: Rounding) -> u8 {
     let magnitude = value & 0x7fff_ffff;
     let sign = (value >> 24 & 0x80) as u8;
     let [largest, beyond] = format.largest();
@@ -114,18 +147,10 @@ fn encode(mode: &Mode, format: Eight, value: u32, round: impl Fn(u64, u32) -> u6
             false => NAN,
         };
     }
-    let (mantissa_bits, bias) = (format.mantissa_bits(), format.bias());
-    let field = (magnitude >> 23) as i32;
-    let (field, significand) = if field == 0 { (1, magnitude) } else { (field, magnitude & 0x7f_ffff | 0x80_0000) };
-    let exponent = field - 127 + bias;
-    // Below the smallest normal exponent, 1, more digits are lost; beyond 32 more nothing is left either way.
-    let shift = 23 - mantissa_bits + (1 - exponent).clamp(0, 32) as u32;
-    let kept = round(u64::from(significand), shift);
-    let code = ((exponent.max(1) as u64 - 1) << mantissa_bits) + kept;
-    match code {
+    match rounding.code(magnitude, format.mantissa_bits(), format.bias()) {
         0 if format.is_ocp() => sign,
         0 => 0,
-        _ if code <= u64::from(largest) => sign | code as u8,
+        code if code <= u64::from(largest) => sign | code as u8,
         _ if mode.clamp_overflow => sign | largest,
         _ if format.is_ocp() => sign | beyond,
         _ => NAN,
@@ -181,4 +206,19 @@ pub fn small_to_f32(code: u32, exponent_bits: u32, mantissa_bits: u32) -> f32 {
         field => (1.0 + mantissa) * 2_f32.powi(field as i32 - bias),
     };
     if code >> (exponent_bits + mantissa_bits) & 1 == 1 { -magnitude } else { magnitude }
+}
+
+/// An FP32 as one of them: what is too large is the largest number ("Floating-point handling", CDNA 4), and so is a NaN
+/// (`amd_hip_ocp_host.hpp`, `nan`).
+#[must_use]
+#[inline]
+pub fn small_from_f32(value: u32, exponent_bits: u32, mantissa_bits: u32, rounding: Rounding) -> u32 {
+    let magnitude = value & 0x7fff_ffff;
+    let largest = (1 << (exponent_bits + mantissa_bits)) - 1;
+    let sign = value >> 31 << (exponent_bits + mantissa_bits);
+    if magnitude >= 0x7f80_0000 {
+        return sign | largest;
+    }
+    let bias = (1 << (exponent_bits - 1)) - 1;
+    sign | rounding.code(magnitude, mantissa_bits, bias).min(u64::from(largest)) as u32
 }

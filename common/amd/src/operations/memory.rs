@@ -100,9 +100,26 @@ pub(crate) fn find(name: &str) -> Option<(Space, Kind)> {
     Some((space, kind.or_else(|| moved(rest, space)).or_else(|| atomic(rest, space))?))
 }
 
-/// The bits of the elements that a load transposes.
-pub(crate) fn transposed(name: &str) -> Option<u8> {
-    name.strip_prefix("ds_read_")?.split_once("_tr_b").and_then(|(_, bits)| bits.parse().ok())
+/// How a load transposes what lanes have loaded: elements of so many bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transposed {
+    /// 16 lanes hold a matrix of 16 columns, lanes that are beside each other the rows ("DS_READ_B64_TR_B16" and its like, CDNA 4).
+    Rows(u8),
+    /// The wave holds a matrix of 16 by 16, whose parts of 8 columns are taken in the order that WMMA wants ("GLOBAL_LOAD_TR_B128" and
+    /// "GLOBAL_LOAD_TR_B64", RDNA 4).
+    Tiles(u8),
+}
+
+/// Whether and how the load of that name transposes.
+pub(crate) fn transposed(name: &str) -> Option<Transposed> {
+    match name {
+        "global_load_tr_b128" => Some(Transposed::Tiles(16)),
+        "global_load_tr_b64" => Some(Transposed::Tiles(8)),
+        _ => {
+            let (_, bits) = name.strip_prefix("ds_read_")?.split_once("_tr_b")?;
+            bits.parse().ok().map(Transposed::Rows)
+        }
+    }
 }
 
 fn moved(name: &str, space: Space) -> Option<Kind> {
@@ -121,7 +138,9 @@ fn moved(name: &str, space: Space) -> Option<Kind> {
         if let Some(bytes) = what.strip_prefix("lds_").and_then(dwords) {
             return Some(Kind::LoadToLds { bytes });
         }
-        if let Some(bytes) = dwords(what) {
+        // What is transposed, see `transposed`.
+        let plain = what.strip_prefix("tr_").filter(|_| space == Space::Global).unwrap_or(what);
+        if let Some(bytes) = dwords(plain) {
             return Some(Kind::Load { bytes, form: Form::Dwords });
         }
         let (bytes, form) = match what {

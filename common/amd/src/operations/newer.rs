@@ -1,12 +1,12 @@
 //! What gfx950, gfx11 and gfx12 added to the vector ALU, and what few programs have.
 
 use super::vector::{Definition, Kind, Narrow, Run, define, lanes, wide};
-use crate::number::{self, Behaviour, Eight, F16, F32, F64, Format, Lanes, Mode};
+use crate::number::{self, F16, F32, F64, Format, Lanes, Mode};
 
 type Row = (&'static str, Definition);
 
 pub(crate) fn rows() -> Vec<Row> {
-    [packs(), scaled(), extremes(), signed_dots(), preparation()].concat()
+    [packs(), extremes(), signed_dots(), preparation()].concat()
 }
 
 /// Two results of 16 bits.
@@ -18,6 +18,11 @@ fn half_of(mode: &Mode, value: u32) -> u16 {
     number::resize::<F32, F16>(mode, value)
 }
 
+/// V_PRNG_B32: the pseudo-random number behind one.
+pub(super) fn next_random(value: u32) -> u32 {
+    value << 1 ^ if value >> 31 == 1 { 197 } else { 0 }
+}
+
 fn packs() -> Vec<Row> {
     vec![
         ("cvt_pk_f16_f32", define!(U32 [F32 F32]; lanes!(|mode, a, b, _| halves(half_of(mode, a), half_of(mode, b))))),
@@ -27,77 +32,8 @@ fn packs() -> Vec<Row> {
                 halves(number::bf16_from_f32(a), number::bf16_from_f32(b))
             })),
         ),
-    ]
-}
-
-/// The scale of V_CVT_SCALEF32: the exponent of an FP32 alone.
-fn scale(value: u32) -> f32 {
-    f32::from_bits(value & 0x7f80_0000)
-}
-
-fn scaled_single(value: f32, by: u32) -> u32 {
-    (value * scale(by)).to_bits()
-}
-
-fn eight(format: Eight, value: u32, at: u32) -> f32 {
-    f32::from_bits(number::eight_to_f32(format, (value >> (8 * at)) as u8))
-}
-
-fn four(value: u32, at: u32) -> f32 {
-    number::small_to_f32(value >> (4 * at) & 15, 2, 1)
-}
-
-fn pair(low: u32, high: u32) -> u64 {
-    u64::from(low) | u64::from(high) << 32
-}
-
-fn scaled() -> Vec<Row> {
-    const EXACT: Mode = Mode {
-        single: Behaviour::IEEE,
-        half_double: Behaviour::IEEE,
-        dx10_clamp: true,
-        ieee: true,
-        clamp_overflow: false,
-        ocp: true,
-    };
-    const FP8: Eight = Eight::OcpE4M3;
-    const BF8: Eight = Eight::OcpE5M2;
-    macro_rules! widened {
-        ($element:expr) => {
-            define!(U64 [U32 F32]; wide!(|_, a, b, _| {
-                let element: fn(u32, u32) -> f32 = $element;
-                pair(scaled_single(element(a as u32, 0), b as u32), scaled_single(element(a as u32, 1), b as u32))
-            }))
-        };
-    }
-    macro_rules! to_halves {
-        ($element:expr) => {
-            define!(U32 [U32 F32]; lanes!(|_, a, b, _| {
-                let element: fn(u32, u32) -> f32 = $element;
-                let [low, high] = [0, 1].map(|at| half_of(&EXACT, scaled_single(element(a, at), b)));
-                halves(low, high)
-            }))
-        };
-    }
-    macro_rules! to_brains {
-        ($element:expr) => {
-            define!(U32 [U32 F32]; lanes!(|_, a, b, _| {
-                let element: fn(u32, u32) -> f32 = $element;
-                let [low, high] = [0, 1].map(|at| number::bf16_from_f32(scaled_single(element(a, at), b)));
-                halves(low, high)
-            }))
-        };
-    }
-    vec![
-        ("cvt_scalef32_pk_f32_fp8", widened!(|value, at| eight(FP8, value, at))),
-        ("cvt_scalef32_pk_f32_bf8", widened!(|value, at| eight(BF8, value, at))),
-        ("cvt_scalef32_pk_f32_fp4", widened!(four)),
-        ("cvt_scalef32_pk_f16_fp8", to_halves!(|value, at| eight(FP8, value, at))),
-        ("cvt_scalef32_pk_f16_bf8", to_halves!(|value, at| eight(BF8, value, at))),
-        ("cvt_scalef32_pk_f16_fp4", to_halves!(four)),
-        ("cvt_scalef32_pk_bf16_fp8", to_brains!(|value, at| eight(FP8, value, at))),
-        ("cvt_scalef32_pk_bf16_bf8", to_brains!(|value, at| eight(BF8, value, at))),
-        ("cvt_scalef32_pk_bf16_fp4", to_brains!(four)),
+        ("cvt_f32_bf16", define!(F32 [F16]; lanes!(|_, a, _, _| a << 16))),
+        ("prng_b32", define!(U32 [U32]; lanes!(|_, a, _, _| next_random(a)))),
     ]
 }
 

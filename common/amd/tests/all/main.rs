@@ -10,5 +10,6 @@ mod memory;
 mod open;
 mod order;
 mod scalars;
+mod sparse;
 mod support;
 mod triton;

@@ -92,6 +92,28 @@ fn instructions_are_those_of_llvm() {
     assert!(count > 1000, "{count}");
 }
 
+/// "The ACC_CD bit controls only the DEST vgpr, not the SRC2 location" (CDNA 4, "Sparse matrices"), as LLVM prints it.
+#[test]
+fn indices_of_a_sparse_matrix_are_not_in_accumulation_registers() {
+    let target = Target::named("gfx942").expect("a target");
+    let rows: [(&[u32], &str, u16, u16); 2] = [
+        (
+            &[0xd3e2_9a0a, 0x1406_0902],
+            "v_smfmac_f32_16x16x32_f16 a[10:13], v[2:3], a[4:7], v1 cbsz:2 abid:3",
+            ACCUMULATION + 10,
+            1,
+        ),
+        (&[0xd3e2_0b0a, 0x0c0e_0902], "v_smfmac_f32_16x16x32_f16 v[10:13], a[2:3], v[4:7], v3 cbsz:3 abid:1", 10, 3),
+    ];
+    for (words, text, to, from) in rows {
+        let of = lines(&[(0, words.to_vec())], &Default::default(), target, target.lanes);
+        let (line, instruction) = decode_lines(of, target, target.lanes).remove(0);
+        assert_eq!(line.text(), text);
+        let Action::Matrix(multiply) = instruction.action else { panic!("`{text}` is no matrix instruction") };
+        assert_eq!((multiply.d, multiply.index), (to, Some(from)), "`{text}`");
+    }
+}
+
 /// Words that are no instruction, or that say more than one has a use for, are refused and named.
 #[test]
 fn what_is_not_understood_is_refused_with_its_words() {

@@ -1,5 +1,5 @@
 use super::super::table::{self, MATRICES};
-use super::super::{Element, Matrix, Modifiers, Operand, Unit};
+use super::super::{Element, Matrix, Modifiers, Operand};
 use super::{Example, encode, named, signed, waves};
 use crate::number::tests::Random;
 use crate::target::Generation;
@@ -26,7 +26,6 @@ fn names_are_llvms_and_unique() {
         assert!(blocks.is_none_or(|blocks: usize| blocks == matrix.blocks), "{}", matrix.name);
     }
     assert!(named("v_mfma_f32_32x32x8f16") != named("v_mfma_f32_32x32x8_f16"));
-    assert_eq!(Matrix::named("v_smfmac_f32_16x16x32_f16"), None);
     assert_eq!(Matrix::named("v_mfma_f32_16x16x32_f16"), None, "of gfx950");
 }
 
@@ -85,10 +84,11 @@ fn xf32_cuts_its_inputs_off() {
 #[test]
 fn what_gfx950_and_gfx12_added_multiplies() {
     let mut random = Random(5);
-    let unit = |matrix: &Matrix| if matrix.unit == Unit::Pairs { 32 } else { 64 };
-    for matrix in table::CDNA4.iter().chain(&table::RDNA4) {
-        let example = Example::of_integers(matrix, unit(matrix), &mut random);
-        example.check(signed(matrix), |i, j, k, block| example.a(i, k, block) * example.b(j, k, block));
+    for matrix in table::CDNA4.iter().chain(&table::RDNA4).filter(|matrix| !matrix.sparse) {
+        for &lanes in waves(matrix) {
+            let example = Example::of_integers(matrix, lanes, &mut random);
+            example.check(signed(matrix), |i, j, k, block| example.a(i, k, block) * example.b(j, k, block));
+        }
     }
 }
 
@@ -104,7 +104,7 @@ fn formats_are_chosen_and_scaled() {
             let example = Example::filled(matrix, 64, |operand| match operand {
                 Operand::A => encode(matrix.a, random.integer(2)),
                 Operand::B => encode(matrix.b, random.integer(2)),
-                Operand::C => encode(matrix.result, random.integer(100)),
+                _ => encode(matrix.result, random.integer(100)),
             });
             example.check(Modifiers::default(), |i, j, k, block| example.a(i, k, block) * example.b(j, k, block));
             // 2^(code - 127), in the second byte.

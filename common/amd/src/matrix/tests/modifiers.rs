@@ -38,7 +38,7 @@ fn lanes_of_b_are_exchanged() {
         let example = Example::of_integers(matrix, 64, &mut random);
         for blgp in 1..8 {
             example.check(Modifiers { blgp, ..Modifiers::default() }, |i, j, k, block| {
-                let (register, bit, lane) = factor_place(matrix, matrix.b, j, k, block);
+                let (register, bit, lane) = factor_place(matrix, matrix.b, 64, j, k, block);
                 let bits = get(&example.b, (register, bit, pattern(blgp, lane)), matrix.b.bits());
                 example.a(i, k, block) * decode(matrix.b, bits)
             });

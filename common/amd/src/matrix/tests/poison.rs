@@ -44,7 +44,7 @@ fn check_change(example: &Example, modifiers: Modifiers, before: &[[u32; 64]], r
         let words = match operand {
             Operand::A => &mut changed.a,
             Operand::B => &mut changed.b,
-            Operand::C => &mut changed.c,
+            _ => &mut changed.c,
         };
         words[register][lane] ^= 0x0101_0101;
         let after = changed.run(modifiers);
@@ -74,7 +74,7 @@ fn poison_goes_where_the_sources_say() {
                 let poisoned = match operand {
                     Operand::A => &mut a,
                     Operand::B => &mut b,
-                    Operand::C => &mut c,
+                    _ => &mut c,
                 };
                 let (register, lane) = (random.next() as usize % poisoned.len(), random.next() as usize % lanes);
                 // The lower half: of 16-bit results it is the one that is read.

@@ -70,7 +70,7 @@ fn random_example(matrix: &'static Matrix, random: &mut Random, spread: i32) -> 
     Example::filled(matrix, 64, |operand| match operand {
         Operand::A => random_bits(matrix.a, random, spread),
         Operand::B => random_bits(matrix.b, random, spread),
-        Operand::C => random_bits(Element::F32, random, 2 * spread),
+        _ => random_bits(Element::F32, random, 2 * spread),
     })
 }
 
@@ -149,8 +149,8 @@ fn truncated_sums_are_the_algorithms_in_integers() {
             let d = example.run(Modifiers::default());
             for (i, j, block) in example.elements() {
                 let product = |k| {
-                    let a = get(&example.a, factor_place(matrix, matrix.a, i, k, block), matrix.a.bits());
-                    let b = get(&example.b, factor_place(matrix, matrix.b, j, k, block), matrix.b.bits());
+                    let a = get(&example.a, factor_place(matrix, matrix.a, 64, i, k, block), matrix.a.bits());
+                    let b = get(&example.b, factor_place(matrix, matrix.b, 64, j, k, block), matrix.b.bits());
                     Integer::of(matrix.a, a).times(Integer::of(matrix.b, b))
                 };
                 let products: Vec<_> = (0..matrix.depth).map(product).collect();
