@@ -52,7 +52,7 @@ pub struct CompileWorkerArgs {
     #[arg(long, value_name = "N")]
     slots: Option<usize>,
     /// Device classes to compile for, such as gfx90a-104 [default: those of all sessions]
-    #[arg(long, value_name = "TARGET,...", value_delimiter = ',')]
+    #[arg(long, alias = "device", value_name = "TARGET,...", value_delimiter = ',')]
     target: Vec<Target>,
     /// Wall-clock time of one compile
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
@@ -237,11 +237,13 @@ impl CompileWorkerArgs {
         // The worker looks at its own queues, which come and go with sessions.
         admin.watch(pipeline, (broker.clone(), store.clone()), waiting.clone(), Vec::new());
 
-        let slots = self.slots.unwrap_or_else(itself::cpus);
+        let left = inventory::cpus_left(&inventory::cpus_of_gpus());
+        let slots = self.slots.unwrap_or_else(|| left.iter().map(Vec::len).fold(itself::cpus(), usize::min));
         let mut config = compile_worker::Config::new(worker_name(self.name), toolchains, slots);
         config.launcher = Some(itself::command("sandbox-exec")?);
         config.strategies = known().searches.clone();
         config.limits.time = self.compile_timeout;
+        config.limits.cpus = left.unwrap_or_default();
         config.high_water = self.high_water;
         config.grace = self.grace;
         config.targets = (!self.target.is_empty()).then_some(self.target);

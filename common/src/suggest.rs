@@ -5,17 +5,24 @@ const TOLD: usize = 8;
 /// From which likeness on, of 1, a name may have been meant.
 const ALIKE: f64 = 0.8;
 
+/// `did you mean nightly?`, where a name that is `known` is much like `found`.
+#[must_use]
+pub fn alike<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let plain = |name: &str| name.to_lowercase();
+    let likeness = |name: &str| strsim::jaro_winkler(&plain(name), &plain(found));
+    let others = known.into_iter().filter(|name| *name != found);
+    let best = others.map(|name| (likeness(name), name)).max_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.filter(|(likeness, _)| *likeness >= ALIKE).map(|(_, name)| format!("did you mean {name}?"))
+}
+
 /// What to say behind a name that is not `known`: `did you mean nightly?`, `there are a, b`, or that there is none at all.
 #[must_use]
 pub fn instead<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
     known.sort_unstable();
     known.dedup();
-    let plain = |name: &str| name.to_lowercase();
-    let likeness = |name: &str| strsim::jaro_winkler(&plain(name), &plain(found));
-    let best = known.iter().map(|name| (likeness(name), *name)).max_by(|(a, _), (b, _)| a.total_cmp(b));
-    if let Some((_, name)) = best.filter(|(likeness, _)| *likeness >= ALIKE) {
-        return format!("did you mean {name}?");
+    if let Some(meant) = alike(found, known.iter().copied()) {
+        return meant;
     }
     match known.as_slice() {
         [] => "there is none at all".to_string(),

@@ -8,8 +8,8 @@ use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use bluefin_common::arch::{self, Architecture};
-use bluefin_common::secrets;
 use bluefin_common::target::Target;
+use bluefin_common::{secrets, suggest};
 use serde::Serialize;
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -19,7 +19,7 @@ use crate::device::gpu::{self, Interface};
 use crate::device::host::HostDevice;
 use crate::supervisor::{ChildConfig, Proven, environment};
 
-pub use self::placement::allowed_cpus;
+pub use self::placement::{cpus_left, cpus_of_gpus};
 pub use crate::device::info::{DeviceInfo, Listing};
 
 /// How long a driver may take to tell what it has: with many GPUs it needs seconds.
@@ -125,7 +125,10 @@ impl Inventory {
                 _ => self.gpus.iter().filter(|gpu| gpu.answers_to(word)).collect(),
             };
             if found.is_empty() {
-                return Err(format!("device: found {word:?}, expected one of {}", self.words()));
+                let known = self.gpus.iter().flat_map(|gpu| [gpu.device.as_str(), gpu.target.as_str()]);
+                let meant = suggest::alike(word, known.chain(["host", "gpu"]));
+                let meant = meant.map(|meant| format!("; {meant}")).unwrap_or_default();
+                return Err(format!("found {word:?}, expected one of {}{meant}", self.words()));
             }
             for device in found {
                 if !selected.iter().any(|other| other.device == device.device) {
@@ -152,7 +155,7 @@ impl Inventory {
     /// How to start the children of `devices`: `child` with the one device that each may see, and a CPU.
     #[must_use]
     pub fn children(&self, devices: &[&DeviceInfo], child: &ChildConfig) -> Vec<ChildConfig> {
-        let allowed = allowed_cpus();
+        let allowed = placement::allowed_cpus();
         let cpus: Vec<_> = self.seats(&allowed, devices).into_iter().map(|cpu| child.cpu.or(cpu)).collect();
         let mut taken: Vec<u32> = cpus.iter().copied().flatten().collect();
         taken.sort_unstable();
@@ -336,6 +339,7 @@ mod tests {
             let error = machine.select(text).unwrap_err();
             assert!(error.contains("expected one of host, 0 (cuda:0, sm_90-132)"), "{error}");
         }
+        assert!(machine.select("hots").unwrap_err().ends_with("; did you mean host?"));
         let none = Inventory { notes: vec!["cuda: libcuda.so.1: not found".to_string()], ..Inventory::default() };
         assert!(none.select("gpu").unwrap_err().contains("no GPU is usable here: cuda: libcuda.so.1: not found"));
     }

@@ -48,7 +48,7 @@ fn a_device_that_is_not_here_is_wrong_usage() {
     let output = bluefin(&machine, &["tune", "--device", "gfx1100-96", "problems.txt"]);
     assert_eq!(output.status.code(), Some(2));
     let error = text(&output.stderr);
-    assert!(error.contains("--device: device: found \"gfx1100-96\", expected one of host, 0 ("), "{error}");
+    assert!(error.contains("--device: found \"gfx1100-96\", expected one of host, 0 ("), "{error}");
     let output = bluefin(&machine, &["tune", "--device", "hip:0,hip:1", "problems.txt"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("expected those of one target"), "{}", text(&output.stderr));

@@ -134,12 +134,11 @@ impl Compilers {
         config.alone = true;
         let more = limits::open_files().saturating_sub(OPEN_FILES) / OPEN_FILES_OF_COMPILER;
         config.slots = config.slots.min(usize::try_from(more).unwrap_or(usize::MAX).saturating_add(1));
-        let allowed = inventory::allowed_cpus();
-        let free = allowed.iter().filter(|cpu| !taken.contains(cpu)).map(|cpu| *cpu as usize);
-        let free: Vec<usize> = free.collect();
-        if free.len() < allowed.len() && !free.is_empty() {
-            config.slots = config.slots.min(free.len());
-            config.limits.cpus = free;
+        // Where nothing is timed here, somebody else may time on this machine's GPUs.
+        let taken = if taken.is_empty() { inventory::cpus_of_gpus() } else { taken.to_vec() };
+        if let Some(left) = inventory::cpus_left(&taken) {
+            config.slots = config.slots.min(left.len());
+            config.limits.cpus = left;
         }
         let (Ports { store, broker }, stop) = (crew.ports.clone(), crew.stop.clone());
         crew.running.spawn(async move { Ok(compile_worker::run(config, broker, store, metrics, stop).await?) });

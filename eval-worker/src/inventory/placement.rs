@@ -19,8 +19,7 @@ const CLASSES: [&str; 2] = ["0x03", "0x12"];
 const MOST_TRANSLATORS: usize = 16;
 
 /// CPUs that this process may use, in order.
-#[must_use]
-pub fn allowed_cpus() -> Vec<u32> {
+pub(super) fn allowed_cpus() -> Vec<u32> {
     let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).filter_map(|cpu| u32::try_from(cpu).ok()).collect()
 }
@@ -72,6 +71,31 @@ pub(super) fn spread(allowed: &[u32], near: &[Vec<u32>]) -> Vec<Option<u32>> {
     near.iter().map(&mut choose).collect()
 }
 
+/// CPUs of the children that all GPUs of this machine have or would have, whichever worker serves them: compilers keep off these. None where
+/// they are more than a quarter of its CPUs, since not every GPU is served, and compilers are needed.
+#[must_use]
+pub fn cpus_of_gpus() -> Vec<u32> {
+    let mut gpus = gpus();
+    gpus.sort();
+    let near: Vec<_> = gpus.iter().map(|pci| near(pci)).collect();
+    seats_of_gpus(&allowed_cpus(), &near)
+}
+
+fn seats_of_gpus(allowed: &[u32], near: &[Vec<u32>]) -> Vec<u32> {
+    if near.len() * 4 > allowed.len() {
+        return Vec::new();
+    }
+    spread(allowed, near).into_iter().flatten().collect()
+}
+
+/// CPUs that this process may use beside those in `taken`; `None` where that is all of them, or nothing.
+#[must_use]
+pub fn cpus_left(taken: &[u32]) -> Option<Vec<usize>> {
+    let allowed = allowed_cpus();
+    let left: Vec<usize> = allowed.iter().filter(|cpu| !taken.contains(cpu)).map(|cpu| *cpu as usize).collect();
+    (!left.is_empty() && left.len() < allowed.len()).then_some(left)
+}
+
 /// Translators of each of `devices` that have this much memory each, where `spare` CPUs have nothing else to do.
 pub(super) fn translators(spare: usize, devices: usize, memory_bytes: u64) -> usize {
     let most = usize::try_from(memory_bytes / BYTES_OF_TRANSLATOR).unwrap_or(usize::MAX).clamp(1, MOST_TRANSLATORS);
@@ -99,6 +123,20 @@ mod tests {
         // More devices than CPUs.
         assert_eq!(spread(&[1, 2], &[vec![], vec![], vec![]]), [Some(2), Some(1), Some(2)]);
         assert_eq!(spread(&[], &[vec![]]), [None]);
+    }
+
+    #[test]
+    fn compilers_keep_off_the_cpus_of_gpus_where_enough_are_left() {
+        let allowed: Vec<u32> = (0..8).collect();
+        assert_eq!(seats_of_gpus(&allowed, &[vec![0, 1, 2, 3], vec![4, 5, 6, 7]]), [3, 7]);
+        assert_eq!(seats_of_gpus(&allowed, &[vec![], vec![], vec![]]), [0; 0]);
+        assert_eq!(seats_of_gpus(&allowed, &[]), [0; 0]);
+        let here: Vec<usize> = allowed_cpus().into_iter().map(|cpu| cpu as usize).collect();
+        let (last, others) = here.split_last().unwrap();
+        let left = cpus_left(&[u32::try_from(*last).unwrap()]);
+        assert_eq!(left.unwrap_or_default(), others);
+        assert_eq!(cpus_left(&[]), None);
+        assert_eq!(cpus_left(&allowed_cpus()), None);
     }
 
     #[test]
