@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use bluefin_common::files::FileSet;
 use bluefin_common::spelled::counted;
-use bluefin_triton::{Captured, Error, Tuned, Winner};
+use bluefin_triton::{Captured, Error, Tuned, Winners};
 
 /// What `apply` and `gain` read.
 const TUNED: &str = "triton-tuned.json";
@@ -25,7 +25,7 @@ pub fn write(folders: &[PathBuf], out: &Path) -> anyhow::Result<Option<String>> 
     if folders.is_empty() || !winners.is_file() {
         return Ok(None);
     }
-    let winners = Winner::read(&winners)?;
+    let winners = Winners::read(&winners)?;
     let mut captures = Vec::new();
     for folder in folders {
         match Captured::read_all(folder) {

@@ -322,6 +322,25 @@ pub fn compute_capability(name: &str) -> Option<(u32, bool)> {
     Some((digits.parse().ok()?, digits.len() < number.len()))
 }
 
+/// What Triton calls the architecture `name`: its backend, its number or name there, and the lanes of a warp.
+#[must_use]
+pub fn in_triton(name: &str) -> (String, String, u32) {
+    let wave = of(name).map_or(1, Architecture::wave);
+    match compute_capability(name) {
+        Some((number, _)) => ("cuda".to_string(), number.to_string(), wave),
+        None => ("hip".to_string(), name.to_string(), wave),
+    }
+}
+
+/// The architecture that Triton calls so ([`in_triton`]); what follows an AMD name, such as `:xnack-`, does not matter.
+#[must_use]
+pub fn of_triton(backend: &str, name: &str) -> String {
+    match backend {
+        "cuda" => format!("sm_{name}"),
+        _ => name.split(':').next().unwrap_or(name).to_string(),
+    }
+}
+
 /// The architecture and the compute units of a GPU that people buy: `RTX 4090`, `mi300x`, `h100-pcie`.
 #[must_use]
 pub fn product(text: &str) -> Option<(&'static Architecture, u32)> {

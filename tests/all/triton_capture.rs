@@ -148,6 +148,53 @@ fn what_was_found_comes_back_into_the_program() {
     assert!(printed.contains(&format!("gather BLOCK: {found}")) && printed.ends_with("benchmarked 0\n"), "{printed}");
 }
 
+/// What is tuned on another GPU than the one it was captured on is for that other one alone, and Triton finds it there.
+#[test]
+fn what_is_tuned_on_another_gpu_is_for_that_one() {
+    let Some(program) = Program::new() else { return };
+    program.captured("sums 64");
+    let (captured_for, other) = (HipMachine::new("gfx942-304"), HipMachine::new("gfx90a-104"));
+    let on = |machine: &HipMachine, args: &[&str]| {
+        let mut command = program.bluefin();
+        command.args(args).args(["--triton", "kernels", "--device", "gpu"]).envs(machine.environment());
+        command.env("BLUEFIN_STANDIN_BACKEND", "executed").env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
+        command
+    };
+    let said = text(&expect(&mut on(&other, &["tune"]), 0).stderr);
+    assert!(said.contains("TRITON_CACHE_DIR=out/triton-cache"), "{said}");
+    let alone = |target: &str| {
+        let mut alone = Command::new(&program.python);
+        alone
+            .args(["-W", "ignore"])
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-ins/triton/program.py"));
+        let out = program.folder.path().join("out");
+        // A copy: the program keeps there what it finds by itself.
+        let cache = program.folder.path().join(format!("cache-{target}"));
+        expect(Command::new("cp").arg("-r").arg(out.join("triton-cache")).arg(&cache), 0);
+        alone.env("TRITON_CACHE_AUTOTUNING", "1").env("TRITON_CACHE_DIR", cache);
+        alone.env("STAND_IN_TARGET", format!("hip {target} 64")).env("STAND_IN_KERNELS", "sums 64");
+        text(&expect(alone.env("PYTHONDONTWRITEBYTECODE", "1"), 0).stdout)
+    };
+    for (target, benchmarked) in [("gfx90a", 0), ("gfx942", 3)] {
+        let printed = alone(target);
+        assert!(printed.ends_with(&format!("benchmarked {benchmarked}\n")), "{target}: {printed}");
+    }
+    let applied = |target: &str| {
+        let target = format!("hip {target} 64");
+        let environment = [("STAND_IN_KERNELS", "sums 64"), ("STAND_IN_TARGET", target.as_str())];
+        text(&expect(&mut program.run(&["apply", "--triton", "out"], "program.py", &environment), 0).stderr)
+    };
+    for (target, said) in
+        [("gfx90a", "1 tuning key had the config that was found"), ("gfx942", "what was found is for gfx90a")]
+    {
+        let told = applied(target);
+        assert!(told.contains(said), "{target}: {told}");
+    }
+    expect(&mut on(&other, &["verify", "out/triton-cache"]), 0);
+    let refused = text(&expect(&mut on(&captured_for, &["verify", "out/triton-cache"]), 1).stderr);
+    assert!(refused.contains("out/triton-cache: found choices for gfx90a, expected some for gfx942"), "{refused}");
+}
+
 /// The choices in Triton's cache are held against the config that the program runs by without it.
 #[test]
 fn choices_that_lose_to_the_programs_own_are_told_and_replaced() {

@@ -1,6 +1,6 @@
 //! Folders that are a cache of Triton's: the default is the config that the program runs by where nobody has tuned, as it was captured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +26,8 @@ pub struct CacheFolder {
 /// What it has for a tuning key.
 struct Kept {
     captured: Captured,
+    /// The GPUs that it is for.
+    architecture: String,
     /// The config that Triton takes.
     choice: Choice,
     known: Option<Choice>,
@@ -39,12 +41,14 @@ impl CacheFolder {
     /// If a folder or file can not be read, or none of the kernels has a choice there.
     pub fn read(path: &Path, known: Option<&Path>, kernels: &Path) -> anyhow::Result<Self> {
         let captures = Captured::read_all(kernels)?;
-        let expected = captures.iter().find_map(|captured| captured.place_in(path));
+        let expected = captures.iter().find_map(|captured| captured.places_in(path).remove(&captured.architecture()));
         let mut kept = Vec::new();
         for captured in captures {
-            let Some(choice) = Choice::read(path, &captured)? else { continue };
-            let known = known.map(|known| Choice::read(known, &captured)).transpose()?.flatten();
-            kept.push(Kept { captured, choice, known, is_changed: false });
+            let mut known = known.map(|known| Choice::all(known, &captured)).transpose()?.unwrap_or_default();
+            for (architecture, choice) in Choice::all(path, &captured)? {
+                let known = known.remove(&architecture);
+                kept.push(Kept { captured: captured.clone(), architecture, choice, known, is_changed: false });
+            }
         }
         if kept.is_empty() {
             let expected = expected.map_or_else(
@@ -67,11 +71,20 @@ impl Subject for CacheFolder {
     }
 
     fn cases(&self, bench: &Bench<'_>) -> anyhow::Result<Vec<Case>> {
-        self.kept.iter().map(|kept| kept.case(bench.target())).collect()
+        let target = bench.target();
+        let cases = self.kept.iter().filter(|kept| kept.architecture == target.arch()).map(|kept| kept.case(target));
+        let cases = cases.collect::<anyhow::Result<Vec<_>>>()?;
+        if cases.is_empty() {
+            let found: BTreeSet<&str> = self.kept.iter().map(|kept| kept.architecture.as_str()).collect();
+            let found = found.into_iter().collect::<Vec<_>>().join(", ");
+            bail!("{}: found choices for {found}, expected some for {}", self.path.display(), target.arch());
+        }
+        Ok(cases)
     }
 
-    fn put(&mut self, at: usize, launch: &Launch, _: &Bench<'_>) -> anyhow::Result<()> {
-        let Some(kept) = self.kept.get_mut(at) else { return Ok(()) };
+    fn put(&mut self, at: usize, launch: &Launch, bench: &Bench<'_>) -> anyhow::Result<()> {
+        let mut of_target = self.kept.iter_mut().filter(|kept| kept.architecture == bench.target().arch());
+        let Some(kept) = of_target.nth(at) else { return Ok(()) };
         let params = launch.params.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
         kept.choice.set(&kept.captured, &Winner { params, median_ms: launch.median_ms });
         kept.is_changed = true;

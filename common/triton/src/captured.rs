@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use bluefin_common::arch;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
@@ -136,6 +137,9 @@ pub(crate) struct Case {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Cache {
     pub(crate) folder: Option<String>,
+    /// The folder on GPUs other than the program's, by architecture.
+    #[serde(default)]
+    pub(crate) elsewhere: BTreeMap<String, String>,
     pub(crate) file: Option<String>,
     pub(crate) why: Option<String>,
 }
@@ -183,7 +187,8 @@ impl Captured {
         if captured.format != FORMAT {
             return Err(Error::Format { path, found: captured.format, expected: FORMAT });
         }
-        let places = [&captured.cache.folder, &captured.cache.file].into_iter().flatten();
+        let cache = &captured.cache;
+        let places = [&cache.folder, &cache.file].into_iter().flatten().chain(cache.elsewhere.values());
         // Files will be written there: whose capture it is may be anybody's.
         if let Some(found) = places.into_iter().find(|name| !is_plain(name)) {
             let reason = format!("cache: found {found:?}");
@@ -219,11 +224,29 @@ impl Captured {
         self.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// Where Triton keeps its choice in the folder `cache`. `None`: it keeps none.
+    /// The architecture that the program ran on, as compilers name it.
     #[must_use]
-    pub fn place_in(&self, cache: &Path) -> Option<PathBuf> {
-        let (folder, file) = self.cache.folder.as_ref().zip(self.cache.file.as_ref())?;
-        Some(cache.join(folder).join(file))
+    pub fn architecture(&self) -> String {
+        let text = |part: &str| match self.target.get(part) {
+            Some(Json::String(text)) => text.clone(),
+            other => other.map(Json::to_string).unwrap_or_default(),
+        };
+        arch::of_triton(&text("backend"), &text("arch"))
+    }
+
+    /// Folder and file of Triton's cache with its choice on GPUs of an architecture, by that.
+    pub(crate) fn places(&self) -> BTreeMap<String, (&str, &str)> {
+        let Some(file) = self.cache.file.as_deref() else { return BTreeMap::new() };
+        let elsewhere = self.cache.elsewhere.iter().map(|(architecture, folder)| (architecture.clone(), folder));
+        let own = self.cache.folder.iter().map(|folder| (self.architecture(), folder));
+        elsewhere.chain(own).map(|(architecture, folder)| (architecture, (folder.as_str(), file))).collect()
+    }
+
+    /// Where Triton keeps its choices in the folder `cache`, by architecture. None: it keeps none.
+    #[must_use]
+    pub fn places_in(&self, cache: &Path) -> BTreeMap<String, PathBuf> {
+        let place = |(folder, file): (&str, &str)| cache.join(folder).join(file);
+        self.places().into_iter().map(|(architecture, of)| (architecture, place(of))).collect()
     }
 
     /// Configs that the program's autotuner may choose from.

@@ -27,12 +27,22 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// That for the key of `captured` in the folder `cache`. `None`: Triton's cache has no place for it, or nothing is there.
+    /// Those for the key of `captured` in the folder `cache`, by the architecture that they are for. None: Triton's cache has no place for
+    /// them, or nothing is there.
     ///
     /// # Errors
     /// A file that can not be read, or no such document.
-    pub fn read(cache: &Path, captured: &Captured) -> Result<Option<Self>, Error> {
-        let Some(path) = captured.place_in(cache) else { return Ok(None) };
+    pub fn all(cache: &Path, captured: &Captured) -> Result<BTreeMap<String, Self>, Error> {
+        let mut found = BTreeMap::new();
+        for (architecture, path) in captured.places_in(cache) {
+            if let Some(choice) = Self::read(path)? {
+                found.insert(architecture, choice);
+            }
+        }
+        Ok(found)
+    }
+
+    fn read(path: PathBuf) -> Result<Option<Self>, Error> {
         let text = match std::fs::read_to_string(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             read => read.map_err(|source| Error::file(&path, source))?,

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use bluefin_common::arch;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -10,13 +11,14 @@ use crate::error::Error;
 
 const PATHS: &str = "PYTHONPATH";
 const ASKED: &str = "BLUEFIN_TRITON";
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("sitecustomize.py", include_str!("hook/sitecustomize.py")),
     ("bluefin_triton.py", include_str!("hook/bluefin_triton.py")),
     ("bluefin_capture.py", include_str!("hook/bluefin_capture.py")),
     ("bluefin_buffers.py", include_str!("hook/bluefin_buffers.py")),
     ("bluefin_roles.py", include_str!("hook/bluefin_roles.py")),
     ("bluefin_sources.py", include_str!("hook/bluefin_sources.py")),
+    ("bluefin_cache.py", include_str!("hook/bluefin_cache.py")),
     ("bluefin_jit.py", include_str!("hook/bluefin_jit.py")),
     ("bluefin_apply.py", include_str!("hook/bluefin_apply.py")),
 ];
@@ -80,7 +82,11 @@ impl Hook {
         let absolute = |path: &Path| std::path::absolute(path).map_err(|source| Error::file(path, source));
         let asked = match mode {
             Mode::Capture { folder, contents, jit } => {
-                json!({ "mode": "capture", "folder": absolute(folder)?, "contents": contents.name(), "jit": jit })
+                let gpus = arch::ROWS.iter().filter(|row| row.known_to_triton((u16::MAX, 0)).is_ok());
+                let gpus = gpus.map(|row| (row.name, arch::in_triton(row.name))).collect::<Vec<_>>();
+                json!({
+                    "mode": "capture", "folder": absolute(folder)?, "contents": contents.name(), "jit": jit, "gpus": gpus,
+                })
             }
             Mode::Apply { tuned, gives, folder, times } => {
                 let (tuned, folder) = (absolute(tuned)?, absolute(folder)?);

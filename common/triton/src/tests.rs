@@ -1,12 +1,11 @@
 //! A capture becomes specs that load, and winners come back in Triton's own form.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use bluefin_kernel_spec::{Bundle, KernelSpec};
 use serde_json::{Value as Json, json};
 
-use crate::{Captured, Choice, Process, Tuned, Winner};
+use crate::{Captured, Choice, Process, Tuned, Winner, Winners};
 
 const NAME: &str = "scale-0badcafe";
 
@@ -43,7 +42,7 @@ fn document() -> Json {
             ],
         },
         "not_widened": null, "function_digest": "abc", "source": "k_bench.py", "files": ["k_bench.py", "k_ops.py"],
-        "cache": { "folder": "ABC", "file": "scale.autotune.json" },
+        "cache": { "folder": "ABC", "file": "scale.autotune.json", "elsewhere": { "sm_90": "DEF" } },
     })
 }
 
@@ -129,12 +128,12 @@ fn what_no_spec_can_say_is_a_reason() {
 fn winners_come_back_as_triton_has_them() {
     let folder = tempfile::tempdir().unwrap();
     let captured = put(folder.path(), &document());
-    let exported = json!({ "kernels": { NAME: { "": {
+    let exported = json!({ "target": "gfx942-304", "kernels": { NAME: { "": {
         "solver": "scale", "median_ms": 0.25, "kwargs": { "BLOCK": 128, "EVEN": false }, "num_warps": 8,
     } }, "other": { "m=1": { "median_ms": 1.0, "kwargs": {} } } } });
     let path = folder.path().join("triton.json");
     std::fs::write(&path, exported.to_string()).unwrap();
-    let winners: BTreeMap<String, Winner> = Winner::read(&path).unwrap();
+    let winners = Winners::read(&path).unwrap();
     let tuned = Tuned::of(&[captured], &winners);
     let cached: Vec<_> = tuned.cache().collect();
     let (place, name, text) = &cached[0];
@@ -150,6 +149,27 @@ fn winners_come_back_as_triton_has_them() {
         json!({ "num_warps": { "int": 8 }, "num_ctas": { "int": 1 }, "num_stages": { "int": 3 } })
     );
     assert_eq!(document["kernels"][0]["source"], "abc");
+    assert_eq!(document["target"], json!({ "backend": "hip", "arch": "gfx942", "warp_size": 64 }));
+}
+
+#[test]
+fn what_another_gpu_is_for_is_said_and_kept_where_that_one_looks() {
+    let folder = tempfile::tempdir().unwrap();
+    let captured = put(folder.path(), &document());
+    let tuned = |architecture: &str| {
+        let winner = Winner { params: [("BLOCK".to_string(), json!(64))].into(), median_ms: 0.125 };
+        let by_name = [(NAME.to_string(), winner)].into();
+        Tuned::of(std::slice::from_ref(&captured), &Winners { architecture: architecture.to_string(), by_name })
+    };
+    let target = |tuned: &Tuned| serde_json::from_str::<Json>(&tuned.document()).unwrap()["target"].clone();
+    let known = tuned("sm_90");
+    assert_eq!(target(&known), json!({ "backend": "cuda", "arch": 90, "warp_size": 32 }));
+    assert_eq!(known.cache().map(|(folder, _, _)| folder.to_string()).collect::<Vec<_>>(), ["DEF"]);
+    let unknown = tuned("gfx90a");
+    assert_eq!(target(&unknown), json!({ "backend": "hip", "arch": "gfx90a", "warp_size": 64 }));
+    assert_eq!(unknown.cache().count(), 0);
+    let why = "its capture on gfx942 does not say where Triton looks for it on gfx90a";
+    assert_eq!(unknown.uncached(), [(NAME.to_string(), why.to_string())]);
 }
 
 /// A config as Triton's cache has it, with its times.
@@ -165,11 +185,11 @@ fn the_choice_in_a_cache_is_read_and_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let captured = put(folder.path(), &document());
     let cache = folder.path().join("cache");
-    assert!(Choice::read(&cache, &captured).unwrap().is_none());
+    assert!(Choice::all(&cache, &captured).unwrap().is_empty());
     std::fs::create_dir_all(cache.join("ABC")).unwrap();
     let read = |document: &str| {
         std::fs::write(cache.join("ABC/scale.autotune.json"), document).unwrap();
-        Choice::read(&cache, &captured).map(|found| found.unwrap())
+        Choice::all(&cache, &captured).map(|mut found| found.remove("gfx942").unwrap())
     };
     let kept =
         |configs: &[String]| read(&format!("{{\"key\": [1000], \"configs_timings\": [{}]}}", configs.join(", ")));

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use bluefin_common::arch;
+use bluefin_common::target::Target;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
@@ -17,6 +19,15 @@ const FORMAT: u32 = 1;
 pub struct Winner {
     pub params: BTreeMap<String, Json>,
     pub median_ms: f64,
+}
+
+/// What won on the GPUs of a target.
+#[derive(Clone, Debug)]
+pub struct Winners {
+    /// Of these GPUs, as compilers name it.
+    pub architecture: String,
+    /// By kernel spec.
+    pub by_name: BTreeMap<String, Winner>,
 }
 
 /// All that was found.
@@ -60,6 +71,7 @@ struct Cached {
 
 #[derive(Deserialize)]
 struct Exported {
+    target: Target,
     kernels: BTreeMap<String, BTreeMap<String, ExportedConfig>>,
 }
 
@@ -91,23 +103,27 @@ pub struct Given {
 }
 
 impl Tuned {
-    /// Joins captures with the winners of their specs, by name. Captures without one are left out.
+    /// Joins captures with the winners of their specs, by name, which may be those of another GPU than the captures'. Captures without one
+    /// are left out.
     #[must_use]
-    pub fn of(captures: &[Captured], winners: &BTreeMap<String, Winner>) -> Self {
+    pub fn of(captures: &[Captured], winners: &Winners) -> Self {
         let mut tuned =
             Self { format: FORMAT, target: Json::Null, kernels: Vec::new(), cached: Vec::new(), uncached: Vec::new() };
         for capture in captures {
-            let Some(winner) = winners.get(&capture.name()) else { continue };
+            let Some(winner) = winners.by_name.get(&capture.name()) else { continue };
             let source = &capture.function_digest;
             let Some(first) = capture.configs.first() else { continue };
-            tuned.target = capture.target.clone();
+            let (architecture, own) = (&winners.architecture, capture.architecture());
+            tuned.target = if *architecture == own { capture.target.clone() } else { in_triton(architecture) };
             let (kwargs, options) = (winner.part(&first.kwargs), winner.part(&first.options));
-            if let (Some(folder), Some(file)) = (&capture.cache.folder, &capture.cache.file) {
+            if let Some((folder, file)) = capture.places().get(architecture) {
                 let row = winner.cached(capture);
                 let content = json!({ "key": capture.key, "configs_timings": [row] });
-                tuned.cached.push(Cached { folder: folder.clone(), file: file.clone(), content });
+                tuned.cached.push(Cached { folder: (*folder).to_string(), file: (*file).to_string(), content });
             } else {
-                tuned.uncached.push((capture.name(), capture.cache.why.clone().unwrap_or_default()));
+                let elsewhere =
+                    || format!("its capture on {own} does not say where Triton looks for it on {architecture}");
+                tuned.uncached.push((capture.name(), capture.cache.why.clone().unwrap_or_else(elsewhere)));
             }
             tuned.kernels.push(TunedKernel {
                 name: capture.name(),
@@ -147,12 +163,12 @@ impl Tuned {
     }
 }
 
-impl Winner {
-    /// The winners of a `triton.json`, as the exporter writes it, by kernel spec. A capture is a spec without sizes.
+impl Winners {
+    /// Those of a `triton.json`, as the exporter writes it. A capture is a spec without sizes.
     ///
     /// # Errors
     /// A file that is not there, or no such document.
-    pub fn read(path: &Path) -> Result<BTreeMap<String, Self>, Error> {
+    pub fn read(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
         let document = serde_json::from_str::<Exported>(&text);
         let document = document.map_err(|error| Error::Document {
@@ -160,14 +176,17 @@ impl Winner {
             reason: error.to_string(),
             expected: "what `bluefin export --format triton` writes",
         })?;
+        let architecture = document.target.arch().to_string();
         let of = |(name, mut sizes): (String, BTreeMap<String, ExportedConfig>)| {
             let found = sizes.remove("")?;
             let params = found.kwargs.into_iter().chain(found.options).collect();
-            Some((name, Self { params, median_ms: found.median_ms }))
+            Some((name, Winner { params, median_ms: found.median_ms }))
         };
-        Ok(document.kernels.into_iter().filter_map(of).collect())
+        Ok(Self { architecture, by_name: document.kernels.into_iter().filter_map(of).collect() })
     }
+}
 
+impl Winner {
     /// As Triton's cache has it for a capture: beside its config the median and two quantiles, of which Triton takes the least.
     pub(crate) fn cached(&self, capture: &Captured) -> Option<Json> {
         let (first, ms) = (capture.configs.first()?, self.median_ms);
@@ -190,6 +209,14 @@ impl Winner {
         };
         names.iter().map(of).collect()
     }
+}
+
+/// A GPU of this architecture, as Triton names it.
+fn in_triton(architecture: &str) -> Json {
+    let (backend, name, wave) = arch::in_triton(architecture);
+    // NVIDIA's are numbers.
+    let name = name.parse::<u32>().map_or(json!(name), |number| json!(number));
+    json!({ "backend": backend, "arch": name, "warp_size": wave })
 }
 
 /// A value as Triton's cache has it.

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bluefin_common::arch::{self, Architecture};
+use bluefin_common::arch;
 use bluefin_common::archive;
 use bluefin_common::artifact::{Argument, ArtifactRef, Built, CodeObject, Launch};
 use bluefin_common::digest::{self, Digest};
@@ -277,7 +277,7 @@ fn trial_request() -> Request {
         |name: &str| RequestedArgument { r#type: name.to_string(), unit: false, divisible: false, near: false };
     let launch = RequestedLaunch { function: "trial".to_string(), arguments: ["*i32", "i32"].map(argument).into() };
     Request {
-        target: target("gfx90a"),
+        target: arch::in_triton("gfx90a"),
         source: "trial.py".to_string(),
         defines: BTreeMap::new(),
         constants: BTreeMap::new(),
@@ -297,15 +297,6 @@ impl std::fmt::Display for Request {
 fn version(text: &str) -> (u16, u16) {
     let mut numbers = text.split('.').map(|number| number.parse().unwrap_or(u16::MAX));
     (numbers.next().unwrap_or(u16::MAX), numbers.next().unwrap_or(u16::MAX))
-}
-
-/// Backend, architecture and lanes of a warp, as Triton knows a target.
-fn target(arch: &str) -> (String, String, u32) {
-    let wave = arch::of(arch).map_or(1, Architecture::wave);
-    match arch::compute_capability(arch) {
-        Some((number, _)) => ("cuda".to_string(), number.to_string(), wave),
-        None => ("hip".to_string(), arch.to_string(), wave),
-    }
 }
 
 /// What Triton calls elements of a type. FP8 and BF8 are the ones that the architecture multiplies.
@@ -363,7 +354,7 @@ impl Shapes for Triton {
             arguments: typed.iter().map(|typed| argument(typed, arch)).collect(),
         };
         let request = Request {
-            target: target(arch),
+            target: arch::in_triton(arch),
             source: source.to_string(),
             defines: build.defines.iter().cloned().collect(),
             constants: build.constants.iter().cloned().collect(),

@@ -12,9 +12,11 @@ import shutil
 import sys
 import tempfile
 
+import bluefin_cache
 import bluefin_roles
 import bluefin_sources
 from bluefin_buffers import Buffers
+from bluefin_cache import NotOnDisk
 from bluefin_triton import Left, State, between_events, jit_function, tuning_key
 
 FORMAT = 1
@@ -24,16 +26,14 @@ NEIGHBOURS = 4096
 TIMED = 10
 
 
-class NotOnDisk(Exception):
-    """Triton's cache has no choice for this key."""
-
-
 class Capture:
     def __init__(self, autotuner, asked):
         self.autotuner = autotuner
         self.folder = asked["folder"]
         self.contents = asked["contents"]
         self.takes_jit = asked.get("jit", False)
+        # Name, and backend, name there and lanes of a warp.
+        self.gpus = asked.get("gpus", [])
         self.timed_launches = TIMED
         self.state = State()
         # What is there of each key, by its name: how often it was launched, and events around launches.
@@ -354,7 +354,7 @@ class Taken:
             raise Left("it reads addresses out of memory, where no argument says what lies there")
         roles = bluefin_roles.of(launched, self.arguments)
         self.buffers.settle(self.arguments, roles, self.tuner)
-        parts = self.cache_parts()
+        parts = bluefin_cache.parts(self)
         identity = json.dumps([self.sources.digest(), self.arguments, [point["text"] for point in self.points], str(self.key)])
         name = f"{plain(self.function.__name__)}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
         place = os.path.join(self.capture.folder, name)
@@ -403,47 +403,6 @@ class Taken:
             if not os.path.exists(place):
                 raise
         return name
-
-    def cache_parts(self):
-        """What Triton's cache on disk calls the choice for this key, and what that name is made of."""
-        if hasattr(self.tuner, "why"):
-            return {"why": self.tuner.why}
-        if not self.key:
-            return {"why": "Triton keeps no choice on disk where the key is empty"}
-        from triton.runtime import cache as caches
-
-        found = {}
-
-        def manager(key, *others):
-            made = caches.get_cache_manager(key, *others)
-            found.update(digest=key, folder=os.path.basename(os.path.normpath(made.cache_dir)))
-
-            class Reader:
-                def get_file(self, name):
-                    found["file"] = name
-                    raise NotOnDisk
-
-            return Reader()
-
-        own = getattr(self.capture.autotuner, "get_cache_manager", None)
-        if own is None or not hasattr(self.tuner, "check_disk_cache"):
-            return {"why": f"Triton {self.version} keeps no choices on disk"}
-        self.capture.autotuner.get_cache_manager = manager
-        try:
-            self.tuner.check_disk_cache(self.key, self.configs, lambda: None)
-        except NotOnDisk:
-            pass
-        finally:
-            self.capture.autotuner.get_cache_manager = own
-        if "file" not in found:
-            return {"why": f"Triton {self.version} looks for choices elsewhere"}
-        from triton._C.libtriton import get_cache_invalidating_env_vars
-
-        return {
-            **found,
-            "environment": str(sorted(get_cache_invalidating_env_vars().items())),
-            "key": str(self.key),
-        }
 
 
 def widened(values):

@@ -1,7 +1,8 @@
 """Wraps `Autotuner.run` of Triton: captures what is tuned, or gives it what was found.
 
-`BLUEFIN_TRITON` says which, as JSON: {"mode": "capture", "folder": path, "contents": "all" or "integers" or "none", "jit": bool}, or {"mode":
-"apply", "tuned": path, "gives": bool, "folder": path, "times": bool}. Nothing here may end the program: what can not be done is written down.
+`BLUEFIN_TRITON` says which, as JSON: {"mode": "capture", "folder": path, "contents": "all" or "integers" or "none", "jit": bool, "gpus":
+[[name, [backend, name there, lanes of a warp]]]}, or {"mode": "apply", "tuned": path, "gives": bool, "folder": path, "times": bool}. Nothing
+here may end the program: what can not be done is written down.
 """
 
 import atexit
