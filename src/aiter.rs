@@ -56,13 +56,13 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// A file that is no part of what is asked for.
 fn pass_over(error: &bluefin_aiter::Error) {
-    eprintln!("note: {error}; passed over");
+    say!("note: {error}; passed over");
 }
 
 /// Says which files are torn; whether there are any.
 fn say_torn(files: &Files) -> bool {
     for error in &files.torn {
-        eprintln!("error: {error}; nothing of this file is read");
+        say!("error: {error}; nothing of this file is read");
     }
     !files.torn.is_empty()
 }
@@ -79,6 +79,6 @@ fn rules(aiter: Option<&Path>, files: &[PathBuf]) -> anyhow::Result<Rules> {
             "--aiter: found no look-ups in {root}, expected aiter/fused_moe.py, csrc or aiter_meta/csrc in it"
         );
     }
-    eprintln!("note: {}", rules.said());
+    say!("note: {}", rules.said());
     Ok(rules)
 }

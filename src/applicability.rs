@@ -98,7 +98,7 @@ impl UpdateArgs {
             ))?;
         }
         for (problem, failure) in &failed {
-            eprintln!("{}: {}: {problem}", failure.kind.name(), failure.detail);
+            say!("{}: {}: {problem}", failure.kind.name(), failure.detail);
         }
         Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

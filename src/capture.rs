@@ -83,7 +83,7 @@ impl CaptureArgs {
                 // What took hours is not lost with a connection.
                 Err(error) => {
                     let kept = write(Path::new(&format!("{tag}.txt")), tag, &captured)?;
-                    eprintln!("bluefin: not added to the library: {}", crate::message(&error));
+                    say!("bluefin: not added to the library: {}", crate::message(&error));
                     kept
                 }
             },

@@ -34,7 +34,7 @@ pub struct CheckArgs {
     #[command(flatten)]
     input: InputArgs,
     /// What is executed: gfx908, gfx90a, gfx942, gfx950, gfx1030, gfx1100, gfx1150, gfx1151, gfx1200 or gfx1201; with compute units, as in gfx942-304, where they shape the kernel
-    #[arg(long, value_name = "TARGET")]
+    #[arg(long, alias = "device", value_name = "TARGET")]
     target: ArchOrTarget,
     /// Decides the order of blocks and waves, and what inputs hold
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -79,14 +79,14 @@ impl CheckArgs {
             executor => executor?,
         };
         let input = self.input.read(target)?;
-        input.rejects.iter().for_each(|reject| eprintln!("rejected: {reject}"));
+        input.rejects.iter().for_each(|reject| say!("rejected: {reject}"));
         anyhow::ensure!(!input.problems.is_empty(), "no problem to check in what was named");
         let rejected = !input.rejects.is_empty();
         let Input { problems, specs, .. } = input;
         let asked = Asked { specs, budget: self.input.budget, ..Asked::default() };
         let checking = Checking::begin(executor, target, &problems, &asked, slots).await?;
         let checking = if self.mutate { checking.mutating() } else { checking };
-        checking.plan.left_out().iter().for_each(|line| eprintln!("{line}"));
+        checking.plan.left_out().iter().for_each(|line| say!("{line}"));
         let own = clock_gettime(ClockId::ProcessCPUTime);
         let (checked, plan) = self.check(checking).await?;
         say_speed(
@@ -127,7 +127,7 @@ impl CheckArgs {
     /// Compiles and executes all candidates.
     async fn check(&self, checking: Checking) -> anyhow::Result<(Vec<Checked>, Plan)> {
         let candidates = checking.candidates();
-        eprintln!("{candidates} candidates are executed for {}; nothing is measured", self.target.0);
+        say!("{candidates} candidates are executed for {}; nothing is measured", self.target.0);
         let bar = if self.json || !std::io::stderr().is_terminal() {
             ProgressBar::hidden()
         } else {
@@ -160,12 +160,12 @@ impl CheckArgs {
         for (problem, said) in
             differing.iter().filter_map(|(problem, outputs)| Some((problem, not_deterministic(outputs)?)))
         {
-            out::line(format!("{problem}: {said}; compared within a tolerance that is as much wider"))?;
+            out::prose(format!("{problem}: {said}; compared within a tolerance that is as much wider"))?;
         }
         for one in checked.iter().filter(|one| one.result != RIGHT) {
             let params: Vec<String> = one.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
             let detail = one.detail.as_deref().unwrap_or_default();
-            out::line(format!("{} {} {}: {}: {detail}", one.problem, one.solver, params.join(" "), one.result))?;
+            out::prose(format!("{} {} {}: {}: {detail}", one.problem, one.solver, params.join(" "), one.result))?;
         }
         Ok(())
     }
@@ -203,7 +203,7 @@ fn print_mutants(checked: &[Checked]) -> anyhow::Result<()> {
         for row in one.mutants.iter().filter(|row| row.outcome == "missed") {
             let source = row.source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default();
             let (problem, solver) = (&one.problem, &one.solver);
-            out::line(format!(
+            out::prose(format!(
                 "{problem} {solver}: nothing is wrong without the {} `{}` of {} at {:#x}{source}",
                 row.guard, row.instruction, row.kernel, row.address
             ))?;
@@ -212,7 +212,7 @@ fn print_mutants(checked: &[Checked]) -> anyhow::Result<()> {
     let Mutants { found, missed, idle, covered } = Mutants::of(checked);
     let all = found + missed;
     let share = 100.0 * found as f64 / all.max(1) as f64;
-    out::line(format!(
+    out::prose(format!(
         "taken out one at a time: {found} of {all} waits, barriers and bounds are found ({share:.1} %); {idle} did nothing, \
          and what {covered} waited for was waited for again before its use"
     ))?;
@@ -223,7 +223,7 @@ fn print_mutants(checked: &[Checked]) -> anyhow::Result<()> {
 fn say_speed(own: Timespec, right: usize, slots: usize) {
     let seconds = own.tv_sec as f64 + own.tv_nsec as f64 * 1e-9;
     let rate = right as f64 * slots as f64 / seconds.max(1e-9);
-    eprintln!(
+    say!(
         "executed in {seconds:.1} s of CPU time, references included: {rate:.0} right candidates a second on {slots} CPUs"
     );
 }

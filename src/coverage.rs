@@ -56,9 +56,9 @@ impl CoverageArgs {
             let text = read_bytes(file)?;
             let list = read_problems(&file.to_string_lossy(), &text, &Overrides::default());
             let counts = counts(&text);
-            list.notes().for_each(|note| eprintln!("{note}"));
+            list.notes().for_each(|note| say!("{note}"));
             for message in list.messages() {
-                eprintln!("{message}");
+                say!("{message}");
                 not_read += 1;
             }
             problems.extend(list.problems.into_iter().map(|sourced| {
@@ -82,7 +82,7 @@ impl CoverageArgs {
             None => format!("{RELEASE} (--solvers names the list of another)"),
         };
         let mut databases = Databases::for_solvers(read_solvers(self.solvers)?);
-        for path in crate::db::databases(&self.db)? {
+        for path in bluefin_terminal::db::databases(&self.db)? {
             databases.add(&path)?;
         }
         if !databases.tell_problems() {
@@ -99,7 +99,7 @@ impl CoverageArgs {
             shown::print(&coverage, &list)?;
         }
         if not_read > 0 {
-            eprintln!("{not_read} lines were not read: what they ask for is not counted");
+            say!("{not_read} lines were not read: what they ask for is not counted");
         }
         let short = self.threshold.is_some_and(|threshold| coverage.weighted.percent < threshold);
         Ok(if short { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -41,28 +41,6 @@ impl DbVerb {
     }
 }
 
-/// The files in `paths`, those of folders included, without what bluefin writes beside databases, as `db` and `db/*` name it all.
-pub fn databases(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for path in paths {
-        if path.is_dir() {
-            let inside = std::fs::read_dir(path).with_context(|| path.display().to_string())?;
-            let mut inside: Vec<PathBuf> = inside.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
-            inside.sort();
-            files.extend(inside.into_iter().filter(|path| path.is_file()));
-        } else {
-            files.push(path.clone());
-        }
-    }
-    let is_beside = |path: &PathBuf| {
-        let extension = path.extension().unwrap_or_default();
-        ["json", "h", "py", "csv"].iter().any(|other| extension == *other)
-    };
-    let (beside, databases): (Vec<PathBuf>, Vec<PathBuf>) = files.into_iter().partition(is_beside);
-    beside.iter().for_each(|path| eprintln!("note: {}: is no database, and was left aside", path.display()));
-    Ok(databases)
-}
-
 /// A progress bar for work on files; nothing where there is no terminal.
 struct Bar(indicatif::ProgressBar);
 

@@ -88,6 +88,9 @@ async fn list(as_json: bool, fleet: &FleetArgs) -> anyhow::Result<ExitCode> {
         out::json(&all)?;
     } else {
         all.iter().try_for_each(print)?;
+        if all.is_empty() {
+            say!("nothing was given up");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

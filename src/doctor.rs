@@ -25,7 +25,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "DIR", default_value = "/opt/rocm")]
     prefix: PathBuf,
     /// The device that MIOpen will run on, such as gfx90a-104 [default: those of this machine]
-    #[arg(long)]
+    #[arg(long, alias = "device")]
     target: Option<Target>,
     /// The ROCm that is there [default: what the prefix says]
     #[arg(long, value_name = "VERSION")]
@@ -91,7 +91,7 @@ fn print(report: &Report) -> std::io::Result<()> {
             Severity::Note => "note   ",
             Severity::Finding => "FINDING",
         };
-        out::line(format_args!("{mark} {}: {}", told.subject, told.text))?;
+        out::prose(format_args!("{mark} {}: {}", told.subject, told.text))?;
     }
     Ok(())
 }

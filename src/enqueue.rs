@@ -180,7 +180,7 @@ impl EnqueueArgs {
         if self.json {
             out::json(&plan)?;
         } else {
-            out::line(plan.sentence())?;
+            out::prose(plan.sentence())?;
         }
         complain(&plan);
         Ok(if plan.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -201,7 +201,7 @@ impl EnqueueArgs {
             return Ok(Session { search, ..plain });
         };
         if !self.label.is_empty() && self.label != stored.label {
-            eprintln!("--label: session {} keeps its own: {:?}", stored.name, stored.label);
+            say!("--label: session {} keeps its own: {:?}", stored.name, stored.label);
         }
         if self.search.is_given() && self.search.of_fleet()? != stored.search {
             let found = stored.search_text();
@@ -234,5 +234,5 @@ impl EnqueueArgs {
 
 /// Says what was not taken and what was left out, on standard error.
 pub fn complain(plan: &Plan) {
-    plan.rejected().iter().chain(&plan.left_out()).for_each(|line| eprintln!("{line}"));
+    plan.rejected().iter().chain(&plan.left_out()).for_each(|line| say!("{line}"));
 }

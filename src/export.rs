@@ -168,7 +168,7 @@ impl ExportArgs {
             print_report(&report)?;
         }
         if let Some(said) = given_back::write(&self.triton, &self.out)? {
-            eprintln!("{said}");
+            say!("{said}");
         }
         Ok(if report.warnings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -181,10 +181,10 @@ pub fn print_report(report: &ExportReport) -> std::io::Result<()> {
         out::line(format_args!("wrote {}: {records}, {bytes}", file.path.display()))?;
     }
     for warning in &report.warnings {
-        eprintln!("warning: {warning}");
+        say!("warning: {warning}");
     }
     for note in &report.notes {
-        eprintln!("note: {note}");
+        say!("note: {note}");
     }
     Ok(())
 }

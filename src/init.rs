@@ -80,9 +80,9 @@ fn resolve(draft: &mut Draft) -> anyhow::Result<()> {
     let entries: Vec<String> = draft.kernels.iter().map(Kernel::instance).collect();
     match types::of_kernels(&draft.bundle(), draft.source(), &entries) {
         Ok(Ok(types)) => types.iter().enumerate().for_each(|(index, types)| draft.set_types(index, types)),
-        Ok(Err(words)) => eprintln!("types are as the text spells them: {words}"),
+        Ok(Err(words)) => say!("types are as the text spells them: {words}"),
         Err(error) if error.is_exhausted() => return Err(error.into()),
-        Err(error) => eprintln!("types are as the text spells them: {error}"),
+        Err(error) => say!("types are as the text spells them: {error}"),
     }
     Ok(())
 }

@@ -119,7 +119,7 @@ impl InputArgs {
         for file in &self.files {
             let bytes = read_bytes(file)?;
             let list = read_input(&file.to_string_lossy(), &bytes, &overrides)?;
-            list.notes().for_each(|note| eprintln!("{note}"));
+            list.notes().for_each(|note| say!("{note}"));
             listed.rejects.extend(list.messages());
             let captured = counts(&bytes);
             for Sourced { problem, line, count } in list.problems {

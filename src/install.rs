@@ -52,7 +52,7 @@ pub struct InstallArgs {
     #[arg(long, value_name = "VERSION")]
     miopen_version: Option<MiopenVersion>,
     /// What the files are to be for, such as gfx90a-104 [default: what their names say]
-    #[arg(long)]
+    #[arg(long, alias = "device")]
     target: Option<Target>,
     /// The device runs with xnack: names get _xnack
     #[arg(long)]
@@ -92,7 +92,7 @@ impl InstallArgs {
         let copies = tempfile::tempdir()?;
         let files = match &self.release {
             Some(name) => self.export(name, copies.path()).await?,
-            None => crate::db::databases(&self.files)?,
+            None => bluefin_terminal::db::databases(&self.files)?,
         };
         let (device, renamed) = self.device(&files)?;
         let form = match (form, &place) {
@@ -123,7 +123,7 @@ impl InstallArgs {
             own_sources: &own_sources(),
         })?;
         for warning in &prepared.warnings {
-            eprintln!("warning: {warning}");
+            say!("warning: {warning}");
         }
         let mut done = Vec::new();
         for (folder, items) in prepared.by_folder() {

@@ -2,6 +2,9 @@
 //! handed in once, as [`Extensions`].
 #![forbid(unsafe_code)]
 
+#[macro_use(say)]
+extern crate bluefin_terminal;
+
 mod aiter;
 mod applicability;
 mod apply;
@@ -208,7 +211,7 @@ enum Verb {
 
 /// Says on standard error that a signal interrupted the work; the exit code of that.
 fn interrupted() -> ExitCode {
-    eprintln!("stopped; the same command continues where this one ended");
+    say!("stopped; the same command continues where this one ended");
     ExitCode::from(130)
 }
 
@@ -233,32 +236,33 @@ fn with_limits(message: String, error: &anyhow::Error) -> String {
 pub fn main(extensions: Extensions) -> ExitCode {
     extensions.hand_in();
     if let Err(error) = secrets::take() {
-        eprintln!("error: the addresses of the fleet: {error}");
+        say!("error: the addresses of the fleet: {error}");
         return ExitCode::FAILURE;
     }
     let mut arguments = spelling::with_two_dashes(std::env::args_os());
     match mituna::translate(&arguments) {
         None => {}
         Some(Translated::Command { arguments: ours, notes }) => {
-            notes.iter().for_each(|note| eprintln!("{note}"));
+            notes.iter().for_each(|note| say!("{note}"));
             arguments = ours;
         }
         Some(Translated::Nothing(notes)) => {
-            notes.iter().for_each(|note| eprintln!("{note}"));
+            notes.iter().for_each(|note| say!("{note}"));
             return ExitCode::SUCCESS;
         }
         Some(Translated::Help(text)) => {
             return ended(bluefin_terminal::out::line(text).map(|()| ExitCode::SUCCESS).map_err(Into::into));
         }
         Some(Translated::Refused(reason)) => {
-            eprintln!("error: {reason}");
+            say!("error: {reason}");
             return ExitCode::from(2);
         }
     }
     if version::is_asked(&arguments) {
         return ended(with_runtime(version::print()));
     }
-    let matches = command().get_matches_from(spelling::as_known(Cli::command(), arguments));
+    let matches =
+        command().color(colour::asked(&arguments)).get_matches_from(spelling::as_known(Cli::command(), arguments));
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     ended(run(cli))
 }
@@ -270,7 +274,7 @@ fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
         // As in `bluefin problems list big.txt | head -1`: the reader has what it wanted.
         Err(error) if bluefin_terminal::out::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", printable_lines(&with_limits(message(&error), &error)));
+            say!("error: {}", printable_lines(&with_limits(message(&error), &error)));
             if is_usage(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }

@@ -101,7 +101,7 @@ fn list(files: &[PathBuf], json: bool) -> anyhow::Result<ExitCode> {
             }
         }
         out.flush()?;
-        list.notes().for_each(|note| eprintln!("{note}"));
+        list.notes().for_each(|note| say!("{note}"));
         if !list.rejects.is_empty() {
             code = report_rejects(file, &list.rejects);
         }
@@ -129,7 +129,7 @@ async fn list_tag(tag: &TagName, json: bool, store: &StoreArgs) -> anyhow::Resul
 
 fn report_rejects(file: &std::path::Path, rejects: &[input::Reject]) -> ExitCode {
     for reject in rejects {
-        eprintln!("{}:{}: {}", file.display(), reject.line, reject.reason);
+        say!("{}:{}: {}", file.display(), reject.line, reject.reason);
     }
     if rejects.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

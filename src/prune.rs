@@ -89,7 +89,7 @@ impl PruneArgs {
             chosen.into_iter().map(|(session, _)| session).collect()
         } else {
             let (go, stay) = announce(store, chosen).await?;
-            stay.iter().for_each(|session| eprintln!("session {session}: kept, as it was given work meanwhile"));
+            stay.iter().for_each(|session| say!("session {session}: kept, as it was given work meanwhile"));
             go
         };
         let mut all = Vec::new();

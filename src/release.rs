@@ -65,7 +65,7 @@ pub struct CreateArgs {
     #[arg(long, value_enum, default_value_t)]
     policy: PolicyArg,
     /// What it is for, such as gfx90a-104 [default: the session's or the base's]
-    #[arg(long)]
+    #[arg(long, alias = "device")]
     target: Option<Target>,
     /// Let this channel point to it
     #[arg(long, value_name = "NAME")]
@@ -91,7 +91,7 @@ pub struct CreateArgs {
 #[command(after_help = "Example:\n  bluefin release list --target gfx90a-104 --json")]
 pub struct ListArgs {
     /// Only those for this target
-    #[arg(long)]
+    #[arg(long, alias = "device")]
     target: Option<Target>,
     /// Print as JSON
     #[arg(long)]
@@ -144,7 +144,7 @@ pub struct RollbackArgs {
     #[arg(long, value_name = "NAME")]
     to: Option<ReleaseName>,
     /// Which of the channels of this name, if several targets have one
-    #[arg(long)]
+    #[arg(long, alias = "device")]
     target: Option<Target>,
     /// Print the step as JSON
     #[arg(long)]
@@ -243,7 +243,7 @@ impl CreateArgs {
             print_created(&created)?;
         }
         for warning in &created.warnings {
-            eprintln!("warning: {warning}");
+            say!("warning: {warning}");
         }
         Ok(ExitCode::SUCCESS)
     }

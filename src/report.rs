@@ -90,7 +90,7 @@ impl ReportArgs {
             Page { title, links, live: false, content: content() }.html()
         };
         put(path, &text).with_context(|| format!("-o {}", path.display()))?;
-        eprintln!("{}: {} kB", path.display(), text.len().div_ceil(1000));
+        say!("{}: {} kB", path.display(), text.len().div_ceil(1000));
         Ok(())
     }
 }

@@ -223,14 +223,14 @@ impl ResultsArgs {
         for file in &written.files {
             let (rows, bytes) = (counted(totals.rows, "row"), counted(file.bytes(), "byte"));
             let line = format!("wrote {}: {rows}, {bytes}", file.path().display());
-            if written.stdout.is_some() { eprintln!("{line}") } else { out::line(line)? }
+            if written.stdout.is_some() { say!("{line}") } else { out::prose(line)? }
         }
         if !self.formats.json && !self.formats.csv {
             let kinds: Vec<String> = totals.by_result.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
             let among = if kinds.is_empty() { String::new() } else { format!(": {}", kinds.join(", ")) };
-            eprintln!("{}{among}", counted(totals.rows, "candidate"));
+            say!("{}{among}", counted(totals.rows, "candidate"));
             for (name, bias) in &totals.devices {
-                eprintln!("{name}: against the other devices {bias}");
+                say!("{name}: against the other devices {bias}");
             }
         }
         Ok(())

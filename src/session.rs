@@ -141,7 +141,7 @@ impl NewArgs {
         let mut args = self.clone();
         if args.target.is_none() && args.arch.is_none() {
             let target = devices::gpu_here().await?;
-            eprintln!("target {target}: the GPU of this machine");
+            say!("target {target}: the GPU of this machine");
             args.target = Some(target);
         }
         let wanted = args.wanted()?;
@@ -154,7 +154,7 @@ impl NewArgs {
         } else {
             out::line(&made.session.name)?;
             if !made.new {
-                eprintln!("session {} is there already, the same in everything", made.session.name);
+                say!("session {} is there already, the same in everything", made.session.name);
             }
         }
         Ok(ExitCode::SUCCESS)

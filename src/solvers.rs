@@ -91,7 +91,7 @@ impl UpdateArgs {
             None => miopen::sessions(store).await?,
         };
         if sessions.is_empty() {
-            eprintln!("no session of MIOpen's solvers yet: solvers are asked for when there is one");
+            say!("no session of MIOpen's solvers yet: solvers are asked for when there is one");
         }
         let source = match &self.from {
             Some(path) => SolverSource::Answer(path.clone()),

@@ -43,8 +43,8 @@ impl StatusArgs {
             } else {
                 let text = tables(&status, self.table.columns());
                 if self.watch {
-                    // Clears the terminal and puts the cursor home.
-                    out::line(format_args!("\x1b[2J\x1b[H{}", width::top_of(text.trim_end())))?;
+                    out::clear()?;
+                    out::line(width::top_of(text.trim_end()))?;
                 } else {
                     out::line(text.trim_end())?;
                 }

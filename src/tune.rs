@@ -65,7 +65,7 @@ pub struct TuneArgs {
     search: SearchArgs,
     /// Search for so long, such as 10m, instead of as far as a budget goes: after the first round of every problem the next is that of the problem that is
     /// expected to gain most, times how often the files ask for it. Then play-offs follow
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["budget", "list", "remeasure"], value_parser = humantime::parse_duration)]
+    #[arg(long, visible_alias = "for", value_name = "TIME", conflicts_with_all = ["budget", "list", "remeasure"], value_parser = humantime::parse_duration)]
     time: Option<Duration>,
     /// Devices to tune for, all of one target: host (the CPU), gpu, or indices, UUIDs or a target as `bluefin devices` shows;
     /// with --list and --stage compile also a GPU that is not here, by its target or its name: h100, mi300x [default: that of bluefin.toml, else
@@ -163,7 +163,7 @@ impl TuneArgs {
         let device = self.local_device().await?;
         let input = self.input.read(&device.target)?;
         for reject in &input.rejects {
-            eprintln!("rejected: {reject}");
+            say!("rejected: {reject}");
         }
         if input.problems.is_empty() {
             anyhow::bail!("no problem to tune in what was named");
@@ -257,18 +257,18 @@ impl TuneArgs {
             }
             End::Nothing => {
                 if is_for_want_of_a_gpu {
-                    eprintln!(
+                    say!(
                         "it was planned for the CPU, as no GPU was found: `bluefin devices` says why; `bluefin check` needs none"
                     );
                 }
                 return Ok(ExitCode::FAILURE);
             }
-            End::DoneBefore => eprintln!("nothing to do: everything was tuned before"),
+            End::DoneBefore => say!("nothing to do: everything was tuned before"),
             End::Complete(utilisation) => {
-                eprintln!("tuned in {}{}", human(started.elapsed()), utilisation.unwrap_or_default());
+                say!("tuned in {}{}", human(started.elapsed()), utilisation.unwrap_or_default());
             }
         }
-        bought.iter().for_each(|stretch| eprintln!("{stretch}"));
+        bought.iter().for_each(|stretch| say!("{stretch}"));
         let mut result = serde_json::json!({ "plan": plan });
         if self.time.is_some() {
             result = out::joined(result, serde_json::json!({ "bought": bought }));
@@ -285,9 +285,10 @@ impl TuneArgs {
             candidates => candidates,
         });
         let display = Display::new(move |plan| {
-            eprintln!("{}", budget::planned(plan, self.input.budget, search.as_ref(), self.time));
-            plan.left_out().iter().for_each(|line| eprintln!("{line}"));
+            say!("{}", budget::planned(plan, self.input.budget, search.as_ref(), self.time));
+            plan.left_out().iter().for_each(|line| say!("{line}"));
         });
+        let display = display.that_ends_after(self.time);
         match candidates {
             Some(candidates) => display.with_budget(candidates),
             None => display,
@@ -297,7 +298,7 @@ impl TuneArgs {
     /// What `--device` names.
     async fn local_device(&self) -> anyhow::Result<LocalDevice> {
         let limits = self.conditions.limits();
-        LocalDevice::chosen(self.device.as_deref(), limits, |note| eprintln!("{note}")).await
+        LocalDevice::chosen(self.device.as_deref(), limits, |note| say!("{note}")).await
     }
 
     /// Where the work is kept.
@@ -319,7 +320,7 @@ impl TuneArgs {
             named.contains(problem)
         })
         .await?;
-        eprintln!("measured again: {problems} of the problems");
+        say!("measured again: {problems} of the problems");
         Ok(())
     }
 
@@ -344,18 +345,18 @@ impl TuneArgs {
             self.table.print(&winners::sheet(&summaries, self.table.columns()))?;
         } else {
             self.table.print(&winners::sheet(&summaries, self.table.columns()))?;
-            out::line(closing::lines(&summaries, &self.state, &session.name))?;
+            out::prose(closing::lines(&summaries, &self.state, &session.name))?;
             export_verb::print_report(&exported)?;
         }
         if let Some(said) = given_back::write(&self.input.triton, &self.out)? {
-            eprintln!("{said}");
+            say!("{said}");
         }
         if summaries.iter().any(|summary| !summary.failed.is_empty()) {
             failed::say(store, session, groups, &self.store()).await?;
         }
-        let untuned = summaries.iter().filter(|summary| summary.nothing_tuned).count();
+        let untuned = summaries.iter().filter(|summary| summary.nothing_tuned && summary.winner.is_some()).count();
         if untuned > 0 {
-            eprintln!(
+            say!(
                 "{}: every candidate of the tunable solvers failed; the winner has no params",
                 counted(untuned, "problem")
             );

@@ -90,7 +90,7 @@ pub struct TuneGemmArgs {
     search: SearchArgs,
     /// Search for so long, such as 10m, instead of as far as a budget goes: after the first round of every size the next is that of the size that is
     /// expected to gain most. Then play-offs follow
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["budget", "list", "benchmark", "compare_wo_tuning"], value_parser = humantime::parse_duration)]
+    #[arg(long, visible_alias = "for", value_name = "TIME", conflicts_with_all = ["budget", "list", "benchmark", "compare_wo_tuning"], value_parser = humantime::parse_duration)]
     time: Option<Duration>,
     #[command(flatten)]
     load: LoadArgs,
@@ -132,11 +132,11 @@ struct Workplace<'a> {
 
 impl TuneGemmArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        self.unneeded.notes().iter().for_each(|note| eprintln!("{note}"));
+        self.unneeded.notes().iter().for_each(|note| say!("{note}"));
         let kind = self.kind.kind()?;
         let mut files = vec![self.entries()?];
         if let Some(reference) = &self.reference {
-            files.push(files::read(reference, |note| eprintln!("{note}"))?);
+            files.push(files::read(reference, |note| say!("{note}"))?);
         }
         let given = self.benchmark || self.compare_wo_tuning;
         if given && let Some(entry) = files.iter().flatten().find(|entry| entry.config.is_none()) {
@@ -202,9 +202,9 @@ impl TuneGemmArgs {
     fn entries(&self) -> anyhow::Result<Vec<Entry>> {
         if let Some(path) = &self.gemm_size_file {
             if self.m.is_some() {
-                eprintln!("-m, -n and -k are not needed: --gemm_size_file has the sizes");
+                say!("-m, -n and -k are not needed: --gemm_size_file has the sizes");
             }
-            return files::read(path, |note| eprintln!("{note}"));
+            return files::read(path, |note| say!("{note}"));
         }
         let (Some(m), Some(n), Some(k)) = (self.m, self.n, self.k) else {
             return Err(crate::usage("nothing to tune: name a --gemm_size_file, or -m, -n and -k"));
@@ -242,13 +242,13 @@ impl TuneGemmArgs {
     ) -> anyhow::Result<Products> {
         let products = Products::of(entries, kind, target, self.what(priors)?)?;
         if kind.types[0] == Dtype::Fp32 && !kind.ieee {
-            eprintln!(
+            say!(
                 "fp32: products are of 10 bits of mantissa where the GPU has such (TF32, XF32), as tune_gemm.py has them; \
                  --ieee keeps all 24"
             );
         }
         if products.space == Space::V3 && arch::feature(target.arch(), "has_wide_mfma") == Value::Bool(true) {
-            eprintln!("kpack: 1 alone is tried, as 2 is the same on {}", target.arch());
+            say!("kpack: 1 alone is tried, as 2 is the same on {}", target.arch());
         }
         Ok(products)
     }
@@ -262,7 +262,7 @@ impl TuneGemmArgs {
             let Some(done) = self.carry_out(place, products).await? else { return Ok(crate::interrupted()) };
             results.push(done);
         }
-        eprintln!("done in {}", human(started.elapsed()));
+        say!("done in {}", human(started.elapsed()));
         let done = results.first().map(Vec::as_slice).unwrap_or_default();
         self.tell(done);
         if let Some(reference) = results.get(1) {
@@ -279,7 +279,7 @@ impl TuneGemmArgs {
             return Err(crate::usage(format!("--from {from}: --benchmark and --compare_wo_tuning tune nothing")));
         }
         let tuned = |path: &Path| {
-            let mut entries = files::read(path, |note| eprintln!("{note}"))?;
+            let mut entries = files::read(path, |note| say!("{note}"))?;
             let sizes = entries.len();
             entries.retain(|entry| entry.config.is_some());
             anyhow::ensure!(
@@ -294,15 +294,15 @@ impl TuneGemmArgs {
     /// `None`: it was interrupted.
     async fn carry_out(&self, place: &Workplace<'_>, products: Products) -> anyhow::Result<Option<Vec<Done>>> {
         let mut display = Display::new(|plan| {
-            plan.left_out().iter().for_each(|line| eprintln!("{line}"));
+            plan.left_out().iter().for_each(|line| say!("{line}"));
             let candidates = plan.space.as_ref().map_or(0, |space| space.candidates);
             let (sizes, jobs) = (counted(plan.problems, "size"), counted(plan.jobs, "job"));
-            eprintln!("{sizes}, {} in {jobs}", counted(candidates, "config"));
+            say!("{sizes}, {} in {jobs}", counted(candidates, "config"));
         });
         let tuned = products.carry_out(place.site, place.local.clone(), &mut display).await?;
         let Some(Tuned { done, session, groups, utilisation, bought }) = tuned else { return Ok(None) };
-        utilisation.iter().for_each(|utilisation| eprintln!("tuned{utilisation}"));
-        bought.iter().for_each(|stretch| eprintln!("{stretch}"));
+        utilisation.iter().for_each(|utilisation| say!("tuned{utilisation}"));
+        bought.iter().for_each(|stretch| say!("{stretch}"));
         if done.iter().any(|(_, summary)| summary.as_ref().is_some_and(|summary| !summary.failed.is_empty())) {
             failed::say(&*place.site.ports.store, &session, &groups, &self.place()).await?;
         }
@@ -315,14 +315,14 @@ impl TuneGemmArgs {
             let failed = summary.iter().flat_map(|summary| &summary.failed);
             let failed: Vec<String> = failed.map(|(kind, count)| format!("{count} {kind}")).collect();
             match best(summary) {
-                Some(_) if self.compare || self.compare_wo_tuning => eprintln!("{m} x {n} x {k}: Correct"),
+                Some(_) if self.compare || self.compare_wo_tuning => say!("{m} x {n} x {k}: Correct"),
                 Some(_) if failed.is_empty() => {}
-                Some(_) => eprintln!("{m} x {n} x {k}: configs that failed: {}", failed.join(", ")),
-                None => eprintln!("{m} x {n} x {k}: no config is right: {}", failed.join(", ")),
+                Some(_) => say!("{m} x {n} x {k}: configs that failed: {}", failed.join(", ")),
+                None => say!("{m} x {n} x {k}: no config is right: {}", failed.join(", ")),
             }
         }
         let summaries: Vec<Summary> = done.iter().filter_map(|(_, summary)| summary.clone()).collect();
-        eprintln!("{}", winners::sheet(&summaries, width::of_stdout()).fitting(width::of_stdout()));
+        say!("{}", winners::sheet(&summaries, width::of_stdout()).fitting(width::of_stdout()));
     }
 
     /// Writes the results where they are wanted.

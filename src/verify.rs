@@ -158,7 +158,7 @@ impl VerifyArgs {
             FileKind::Layer => self.layer.read(&self.files, known),
             FileKind::Products => {
                 let kind = self.products.kind()?;
-                let read = |path: &PathBuf| ProductFile::read(path, known, kind, |note| eprintln!("{note}"));
+                let read = |path: &PathBuf| ProductFile::read(path, known, kind, |note| say!("{note}"));
                 self.files.iter().map(|path| Ok(Box::new(read(path)?) as Box<dyn Subject>)).collect()
             }
             FileKind::Cache => {
@@ -177,7 +177,7 @@ impl VerifyArgs {
         let remedy = Remedy { fix: self.fix, retune };
         let (mut told, mut loses) = (Vec::new(), false);
         for subject in subjects {
-            let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| eprintln!("{line}")));
+            let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| say!("{line}")));
             let verified = verify(&mut **subject, bench, &remedy, &mut display).await?;
             let Some(Verified { rows, replaced, loses: lost }) = verified else { return Ok(crate::interrupted()) };
             loses |= lost;

@@ -23,8 +23,8 @@ pub async fn print() -> anyhow::Result<ExitCode> {
     out::line(format_args!("bluefin    {SHORT}"))?;
     out::line(format_args!("built      for {} by {}", env!("BLUEFIN_TARGET"), env!("BLUEFIN_RUSTC")))?;
     out::line(format_args!("program    {program}"))?;
-    let config = config::get().path.as_ref();
-    out::line(format_args!("config     {}", config.map_or("none".to_string(), |path| path.display().to_string())))?;
+    let config = config::get().path.as_ref().map_or("none".to_string(), |path| path.display().to_string());
+    out::line(format_args!("config     {}", config::check().err().map_or(config, |error| error.to_string())))?;
     for (name, found) in doctor::compilers().await {
         let found = found.unwrap_or_else(|reason| format!("not usable: {reason}"));
         out::line(format_args!("compiler   {name}: {}", found.replace('\n', "; ")))?;

@@ -12,6 +12,7 @@ use bluefin_common::problem::Problem;
 use bluefin_common::session::Session;
 use bluefin_common::spelled::counted;
 use bluefin_common::store::Store;
+use bluefin_common::suggest;
 use bluefin_common::target::{InvalidTarget, Target};
 use bluefin_common::value::Value;
 use bluefin_miopen::detect;
@@ -202,7 +203,10 @@ pub fn target(device: Option<&str>) -> anyhow::Result<Target> {
     };
     named.ok_or_else(|| {
         let found = device.unwrap_or("a GPU that its driver knows");
-        usage(format!("--device: found {found}, expected with --list what it is, since no driver is asked: gfx942-304"))
+        let known = arch::ROWS.iter().flat_map(|row| row.products.iter().map(|(name, _)| *name).chain([row.name]));
+        let meant = suggest::alike(found, known).map(|meant| format!("; {meant}")).unwrap_or_default();
+        let expected = "what it is, such as h100 or gfx942-304, since no driver is asked with --list";
+        usage(format!("--device: found {found}, expected {expected}{meant}"))
     })
 }
 
@@ -228,6 +232,6 @@ mod tests {
             assert_eq!(named(text), Ok(expected.to_string()), "{text}");
         }
         let refused = named("cuda:0").unwrap_err();
-        assert!(refused.starts_with("--device: found cuda:0, expected with --list what it is"), "{refused}");
+        assert!(refused.starts_with("--device: found cuda:0, expected what it is, such as h100"), "{refused}");
     }
 }

@@ -12,7 +12,7 @@ use crate::session::{Session, Stage};
 
 /// Candidates that a play-off is filled up to: enough for the perf stage to be wrong by some places, and each costs a sample
 /// in every round.
-const FINALISTS: usize = 8;
+pub const FINALISTS: usize = 8;
 
 /// How many times as long as the fastest of the perf stage a candidate may take there and still be the fastest: samples that
 /// were not taken side by side differ by so much, through clocks, temperature and whatever else ran.

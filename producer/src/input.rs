@@ -112,6 +112,8 @@ pub fn read_file(path: &Path, overrides: &Overrides) -> Result<ProblemList, Inpu
 pub fn read_input(name: &str, bytes: &[u8], overrides: &Overrides) -> Result<ProblemList, InputError> {
     if file::is_sqlite(bytes) {
         read_database(name, bytes, overrides)
+    } else if file::is_no_text(bytes) {
+        Err(InputError::NotText { name: name.to_string() })
     } else {
         Ok(read_problems(name, bytes, overrides))
     }

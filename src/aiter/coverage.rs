@@ -53,11 +53,11 @@ impl CoverageArgs {
         let mut left_out = super::say_torn(&untuned);
         let (unplaced, untuned): (Vec<Sheet>, Vec<Sheet>) = untuned.sheets.into_iter().partition(Sheet::is_of_any_gemm);
         for sheet in &unplaced {
-            eprintln!("not taken: {}", Error::AnyGemm { path: sheet.path().to_path_buf() });
+            say!("not taken: {}", Error::AnyGemm { path: sheet.path().to_path_buf() });
         }
         let (lacks, untuned): (Vec<Sheet>, Vec<Sheet>) =
             untuned.into_iter().partition(|sheet| lacking(sheet).is_some());
-        lacks.iter().filter_map(lacking).for_each(|error| eprintln!("not taken: {error}"));
+        lacks.iter().filter_map(lacking).for_each(|error| say!("not taken: {error}"));
         left_out |= !lacks.is_empty();
         let mut shapes: Vec<Shape> = untuned.iter().flat_map(shapes_of).collect();
         let misses = read_logs(&self.misses, self.family)?;

@@ -82,7 +82,7 @@ impl ImportArgs {
         }
         for shape in &untyped {
             let Shape { family, key, .. } = shape;
-            eprintln!("not taken: {} {key}: found no q_dtype_w, expected --q-dtype-w to say it", family.name);
+            say!("not taken: {} {key}: found no q_dtype_w, expected --q-dtype-w to say it", family.name);
         }
         Ok(if tell(&misses) && untyped.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -120,10 +120,10 @@ pub fn read_logs(logs: &[PathBuf], family: Option<FamilyName>) -> anyhow::Result
 /// Says which misses could not be taken. Returns whether all could.
 pub fn tell(misses: &Misses) -> bool {
     for fields in &misses.unplaced {
-        eprintln!("not taken: {fields}: found no family, expected --family to say it");
+        say!("not taken: {fields}: found no family, expected --family to say it");
     }
     if misses.unread > 0 {
-        eprintln!("not taken: {} lines that tell of a miss and can not be read", misses.unread);
+        say!("not taken: {} lines that tell of a miss and can not be read", misses.unread);
     }
     misses.unplaced.is_empty() && misses.unread == 0
 }

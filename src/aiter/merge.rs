@@ -84,7 +84,7 @@ impl MergeArgs {
         } else {
             for row in told.iter().filter(|row| row.fate == Fate::Refused) {
                 let reason = row.reason.as_deref().unwrap_or_default();
-                eprintln!("refused: {}:{}: {reason}", row.file.display(), row.line);
+                say!("refused: {}:{}: {reason}", row.file.display(), row.line);
             }
             let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
             let rows = counted(merged.table.records().count(), "row");

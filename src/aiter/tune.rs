@@ -102,9 +102,9 @@ impl TuneArgs {
         };
         let asked = shapes::asked(&families, &sheets, &self.untuned, &target, self.all, super::pass_over)?;
         let shapes = counted(asked.problems.len(), "shape");
-        eprintln!("{shapes} to tune for {target}; with a row: {}", asked.tuned);
+        say!("{shapes} to tune for {target}; with a row: {}", asked.tuned);
         let op_tests = if self.test { OpTests::find(&self.aiter.aiter, &families) } else { OpTests::default() };
-        op_tests.untested.iter().for_each(|untested| eprintln!("not tested: {untested}"));
+        op_tests.untested.iter().for_each(|untested| say!("not tested: {untested}"));
         let before = self.tests(&op_tests, false).await;
         let shapes = asked.problems.len();
         let tuned =
@@ -188,7 +188,7 @@ impl TuneArgs {
             let state = StoreArgs { state: Some(self.state.clone()), ..StoreArgs::default() };
             Site::open(&state, false, &self.admin).await?
         };
-        let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| eprintln!("{line}")));
+        let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| say!("{line}")));
         let tuned = tuning.tune(&site, session, problems, workers, &mut display).await;
         site.close().await;
         tuned
@@ -196,7 +196,7 @@ impl TuneArgs {
 
     /// What comes of the tests of the operators.
     async fn tests(&self, op_tests: &OpTests, rebuilt: bool) -> Vec<Test> {
-        op_tests.run(&self.aiter, rebuilt, |script| eprintln!("test: {script}")).await
+        op_tests.run(&self.aiter, rebuilt, |script| say!("test: {script}")).await
     }
 }
 
@@ -215,7 +215,7 @@ fn left_out(torn: &[Error], families: &mut Vec<&'static Family>) -> Vec<String> 
             Some(family) => format!("{error}: {} is not tuned", family.name),
             None => error.to_string(),
         };
-        eprintln!("error: {text}");
+        say!("error: {text}");
         Some(text)
     };
     torn.iter().filter_map(say).collect()

@@ -46,7 +46,7 @@ impl CheckArgs {
             return Ok(ExitCode::SUCCESS);
         }
         let request = CheckRequest {
-            files: self.files,
+            files: bluefin_terminal::db::databases(&self.files)?,
             solvers: super::read_solvers(self.solvers)?,
             allow: BTreeSet::from_iter(self.allow),
             deny: BTreeSet::from_iter(self.deny),

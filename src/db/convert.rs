@@ -96,11 +96,11 @@ impl MergeArgs {
 
 fn print(written: &Written, left_out: &LeftOut) -> anyhow::Result<()> {
     for told in &left_out.told {
-        eprintln!("left out: {}", printable(told));
+        say!("left out: {}", printable(told));
     }
     let more = left_out.total - left_out.told.len() as u64;
     if more > 0 {
-        eprintln!("left out: {more} more");
+        say!("left out: {more} more");
     }
     let Written { path, kind, records, bytes } = written;
     let (records, bytes) = (counted(*records, "record"), counted(*bytes, "byte"));

@@ -68,10 +68,10 @@ impl ImportArgs {
             print(&imported)?;
         }
         for note in imported.files.iter().flat_map(|file| &file.passed_over) {
-            eprintln!("{note}");
+            say!("{note}");
         }
         for reject in imported.files.iter().flat_map(|file| &file.rejects) {
-            eprintln!("{reject}");
+            say!("{reject}");
         }
         let fine = self.allow_rejects || imported.rejects() == 0;
         Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -34,8 +34,8 @@ impl SourceArgs {
         };
         let source = found.as_deref().map_or_else(|| Ok(Source::own()), |folder| Source::installed(engine, folder))?;
         match found.filter(|_| self.installed.is_none()) {
-            Some(folder) => eprintln!("note: the kernel is {}, in {}", source.from, folder.display()),
-            None => eprintln!("note: the kernel is {}", source.from),
+            Some(folder) => say!("note: the kernel is {}, in {}", source.from, folder.display()),
+            None => say!("note: the kernel is {}", source.from),
         }
         Ok(source)
     }

@@ -93,7 +93,7 @@ fn print(base: &ConfigFile, told: &[OfFile]) -> anyhow::Result<()> {
     for (path, row) in told.iter().flat_map(|file| file.rows.iter().map(move |row| (&file.path, row))) {
         *counts.entry(row.fate.name()).or_default() += 1;
         if let Fate::Refused(reason) = &row.fate {
-            eprintln!("refused: {}: {}: {reason}", path.display(), row.size);
+            say!("refused: {}: {}: {reason}", path.display(), row.size);
         }
     }
     let counts: Vec<String> = counts.iter().map(|(fate, count)| format!("{count} {fate}")).collect();

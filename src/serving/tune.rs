@@ -169,13 +169,13 @@ impl TuneArgs {
             search: self.search.plan()?,
             priors: self.search.priors(&*site.ports.store, &place.target, None).await?,
         };
-        let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| eprintln!("{line}")));
+        let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| say!("{line}")));
         let (ladder, local) = (Ladder::of(&asked, &source)?, place.local.clone());
         let tuned = ladder.carry_out(&asked, how, site, &place.target, local, &mut display).await?;
         let Some(tuned) = tuned else { return Ok(None) };
         let path = self.folder(&tuned)?.join(&name);
         write(&path, &tuned.file(&asked).text())?;
-        eprintln!("tuned in {}{}", human(started.elapsed()), tuned.utilisation.as_deref().unwrap_or_default());
+        say!("tuned in {}{}", human(started.elapsed()), tuned.utilisation.as_deref().unwrap_or_default());
         if !self.json {
             print(&tuned, &path.display().to_string())?;
         }

@@ -53,7 +53,7 @@ impl TuneArgs {
         };
         let input = self.input.read(&target)?;
         for reject in &input.rejects {
-            eprintln!("rejected: {reject}");
+            say!("rejected: {reject}");
         }
         anyhow::ensure!(!input.problems.is_empty(), "no problem to tune in what was named");
         let compilers = Compilers::probe(&input.specs.toolchains(), self.compile_slots).await?.all_for(&target)?;
@@ -68,7 +68,7 @@ impl TuneArgs {
             Compiled::Interrupted => return Ok(crate::interrupted()),
             Compiled::Done { plan, kept } => (plan, kept),
         };
-        eprintln!(
+        say!(
             "compiled in {}: {} of session {} in {}; where the device is: bluefin tune --stage eval --state {}",
             human(started.elapsed()),
             counted(kept, "job"),
@@ -87,15 +87,15 @@ impl TuneArgs {
         let device = LocalDevice::find(&named, self.conditions.limits()).await?;
         let evaluated = site.evaluate(&session, device, &mut self.display(&session)).await?;
         let Evaluated::Done { left, utilisation } = evaluated else { return Ok(crate::interrupted()) };
-        eprintln!("evaluated in {}{utilisation}", human(started.elapsed()));
+        say!("evaluated in {}{utilisation}", human(started.elapsed()));
         if left > 0 {
-            eprintln!(
+            say!(
                 "{} with candidates that were never compiled, or whose artifacts are gone: tune --stage compile again, then this",
                 counted(left, "problem")
             );
             return Ok(ExitCode::FAILURE);
         }
-        eprintln!("anywhere: bluefin tune --stage export --state {}", self.state.display());
+        say!("anywhere: bluefin tune --stage export --state {}", self.state.display());
         Ok(ExitCode::SUCCESS)
     }
 

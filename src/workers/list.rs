@@ -37,10 +37,13 @@ impl WorkersArgs {
         if self.json {
             out::json(&listed)?;
         } else {
+            if listed.is_empty() {
+                say!("no worker was ever heard of");
+            }
             self.table.print(&sheet(&listed, now))?;
             let notes = notes(&listed, now);
             if !self.table.csv && !notes.is_empty() {
-                out::line(notes.trim_end())?;
+                out::prose(notes.trim_end())?;
             }
         }
         Ok(if listed.iter().any(|one| one.state.is_here()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })

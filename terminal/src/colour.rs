@@ -1,5 +1,6 @@
 //! Colour, for people: where they look at a terminal and have not set `NO_COLOR` (no-color.org), or as `--color` says.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
@@ -50,4 +51,18 @@ pub fn line(text: &str, tone: Tone) -> String {
 /// `text` in the colour of `tone`, also where standard output is no terminal.
 pub fn painted(text: &str, tone: Tone) -> String {
     format!("\x1b[{}m{text}\x1b[0m", tone.code())
+}
+/// What `arguments` ask for before they are parsed, for what the parser says of them.
+#[must_use]
+pub fn asked(arguments: &[OsString]) -> clap::ColorChoice {
+    let words: Vec<&str> = arguments.iter().filter_map(|argument| argument.to_str()).collect();
+    let value = words.iter().zip(words.iter().skip(1).chain([&""])).find_map(|(word, next)| match *word {
+        "--color" => Some(*next),
+        word => word.strip_prefix("--color="),
+    });
+    match value {
+        Some("always") => clap::ColorChoice::Always,
+        Some("never") => clap::ColorChoice::Never,
+        _ => clap::ColorChoice::Auto,
+    }
 }

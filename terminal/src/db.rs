@@ -1,10 +1,38 @@
 //! What databases hold for a problem, and how two of them differ, for people.
 
+use std::path::PathBuf;
+
+use anyhow::Context as _;
 use bluefin_common::printable::printable;
 use bluefin_exporter::db::diff::{Best, Change, Diff, FindDiff, KeyChange, RowsDiff, Share};
 use bluefin_exporter::db::query::Answer;
 
 use crate::out;
+
+/// The files in `paths`, those of folders included, without what bluefin writes beside databases, as `db` and `db/*` name it all.
+///
+/// # Errors
+/// A folder that can not be read.
+pub fn databases(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            let inside = std::fs::read_dir(path).with_context(|| path.display().to_string())?;
+            let mut inside: Vec<PathBuf> = inside.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+            inside.sort();
+            files.extend(inside.into_iter().filter(|path| path.is_file()));
+        } else {
+            files.push(path.clone());
+        }
+    }
+    let is_beside = |path: &PathBuf| {
+        let extension = path.extension().unwrap_or_default();
+        ["json", "h", "py", "csv"].iter().any(|other| extension == *other)
+    };
+    let (beside, databases): (Vec<PathBuf>, Vec<PathBuf>) = files.into_iter().partition(is_beside);
+    beside.iter().for_each(|path| crate::say!("note: {}: is no database, and was left aside", path.display()));
+    Ok(databases)
+}
 
 /// What databases hold for a problem, a line for each record.
 ///

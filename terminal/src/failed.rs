@@ -9,7 +9,7 @@ use bluefin_exporter::troubles::troubles;
 /// Says on standard error what failed in `groups`; nothing if nothing did. `place` is where `store` is.
 pub async fn say(store: &dyn Store, session: &Session, groups: &[GroupId], place: &StoreArgs) -> anyhow::Result<()> {
     let troubles = troubles(store, session, groups).await?;
-    troubles.lines(&words_of(session, place)).iter().for_each(|line| eprintln!("{line}"));
+    troubles.lines(&words_of(session, place)).iter().for_each(|line| crate::say!("{line}"));
     Ok(())
 }
 

@@ -17,13 +17,13 @@ pub struct ListArgs {
 
 /// Prints `listing`; exit code 1 where a problem has no candidates.
 pub fn print(listing: &Listing, json: bool) -> anyhow::Result<ExitCode> {
-    listing.rejects.iter().for_each(|reject| eprintln!("rejected: {reject}"));
-    listing.left_out.iter().for_each(|line| eprintln!("{line}"));
+    listing.rejects.iter().for_each(|reject| crate::say!("rejected: {reject}"));
+    listing.left_out.iter().for_each(|line| crate::say!("{line}"));
     if json {
         out::json(listing)?;
     } else {
         TableArgs::default().print(&sheet(&listing.problems))?;
-        out::line(listing.sentence())?;
+        out::prose(listing.sentence())?;
     }
     Ok(if listing.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

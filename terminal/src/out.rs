@@ -3,19 +3,43 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use bluefin_common::printable::printable_lines;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::colour;
+use crate::{colour, width};
 
 /// Prints a line, or more: what strangers say in it is made printable.
 pub fn line(text: impl Display) -> io::Result<()> {
     let text = text.to_string();
     let shown = if colour::on(&io::stdout()) { with_own_colours(&text) } else { printable_lines(&text) };
     writeln!(io::stdout(), "{shown}")
+}
+
+/// Prints prose: no word of it is broken where a terminal is narrow.
+pub fn prose(text: impl Display) -> io::Result<()> {
+    if io::stdout().is_terminal() { line(width::prose(&text.to_string(), width::of_stdout())) } else { line(text) }
+}
+
+/// Puts the cursor of a terminal home and clears it, before what is shown again and again.
+pub fn clear() -> io::Result<()> {
+    if io::stdout().is_terminal() { write!(io::stdout(), "\x1b[2J\x1b[H") } else { Ok(()) }
+}
+
+/// Says something on standard error, see [`say!`](crate::say).
+pub fn told(text: impl Display) {
+    let text = text.to_string();
+    let shown = if io::stderr().is_terminal() { width::prose(&text, width::of_stderr()) } else { text };
+    // Where nobody listens any more the work goes on.
+    let _ = writeln!(io::stderr(), "{shown}");
+}
+
+/// Says something on standard error as `eprintln!` does: no word is broken where a terminal is narrow, and nothing ends where nobody reads.
+#[macro_export]
+macro_rules! say {
+    ($($text:tt)*) => { $crate::out::told(format_args!($($text)*)) };
 }
 
 /// The escape sequences by which [`colour`] says [`colour::Tone`]s. No other one is printed.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use crate::bar;
 use crate::estimate::Estimate;
+use crate::{bar, width};
 use bluefin_campaign::carry::{UnderWay, Watch};
+use bluefin_common::decision::FINALISTS;
 use bluefin_common::spelled::{counted, human};
 use bluefin_common::store::Progress;
 use bluefin_producer::plan::Plan;
@@ -24,6 +25,8 @@ pub struct Display<'a> {
     budget: Option<u64>,
     /// Candidates that are tried at most.
     work: u64,
+    /// It ends by then.
+    time: Option<Duration>,
     /// They are compiled here, and timed elsewhere.
     only_compiles: bool,
     session: Option<Shown>,
@@ -55,6 +58,7 @@ impl<'a> Display<'a> {
             planned: Box::new(planned),
             budget: None,
             work: 0,
+            time: None,
             only_compiles: false,
             session: None,
             asked: None,
@@ -66,6 +70,13 @@ impl<'a> Display<'a> {
     #[must_use]
     pub fn that_only_compiles(mut self) -> Self {
         self.only_compiles = true;
+        self
+    }
+
+    /// The same of a campaign that ends after some time.
+    #[must_use]
+    pub fn that_ends_after(mut self, time: Option<Duration>) -> Self {
+        self.time = time;
         self
     }
 
@@ -84,8 +95,10 @@ impl Shown {
         Self { bars, started, last_line: started, estimate: Estimate::default() }
     }
 
-    fn show(&mut self, counts: &Counts, under_way: Option<&UnderWay>, work: u64) {
+    fn show(&mut self, counts: &Counts, under_way: Option<&UnderWay>, (work, time): (u64, Option<Duration>)) {
         let left = self.estimate.left(counts.share(work), Instant::now());
+        let most = time.map(|time| time.saturating_sub(self.started.elapsed()));
+        let left = left.into_iter().chain(most).min();
         let (text, phase) = (summary(counts, under_way, self.started.elapsed(), left), phase(counts, under_way));
         if let Some(bars) = &self.bars {
             bars.problems.set_length(counts.problems.1);
@@ -94,7 +107,7 @@ impl Shown {
             bars.phase.set_message(phase);
         } else if self.last_line.elapsed() >= LINE_EVERY {
             self.last_line = Instant::now();
-            eprintln!("{} of {}; {text}; {phase}", counts.problems.0, counted(counts.problems.1, "problem"));
+            crate::say!("{} of {}; {text}; {phase}", counts.problems.0, counted(counts.problems.1, "problem"));
         }
     }
 }
@@ -103,7 +116,7 @@ impl Shown {
 fn summary(counts: &Counts, under_way: Option<&UnderWay>, elapsed: Duration, left: Option<Duration>) -> String {
     let mut text = human(elapsed);
     if let Some(left) = left {
-        text.push_str(&format!(", at most {} left", human(left)));
+        text.push_str(&format!(", about {} left", human(left)));
     }
     if let Some(compiled) = under_way.map(|under_way| under_way.compiled).filter(|compiled| *compiled > 0) {
         text.push_str(&format!("; {compiled} compiled"));
@@ -144,14 +157,14 @@ impl Watch for Display<'_> {
     fn progress(&mut self, progress: &Progress, under_way: Option<&UnderWay>) {
         let compiled = under_way.filter(|_| self.only_compiles).map(|under_way| under_way.compiled);
         let counts = Counts { compiled, ..Counts::of(progress) };
-        self.session.get_or_insert_with(Shown::start).show(&counts, under_way, self.work);
+        self.session.get_or_insert_with(Shown::start).show(&counts, under_way, (self.work, self.time));
     }
 
     /// Above the bars, or on a line of its own.
     fn say(&mut self, text: &str) {
         match self.session.as_ref().and_then(|shown| shown.bars.as_ref()) {
-            Some(bars) => drop(bars.all.println(text)),
-            None => eprintln!("{text}"),
+            Some(bars) => drop(bars.all.println(width::prose(text, width::of_stderr()))),
+            None => crate::say!("{text}"),
         }
     }
 
@@ -164,7 +177,7 @@ impl Watch for Display<'_> {
     }
 
     fn step(&mut self, name: &'static str, text: &str, report: Value) {
-        eprintln!("{name}: {text}");
+        crate::say!("{name}: {text}");
         self.report.insert(name.to_string(), report);
     }
 
@@ -188,7 +201,7 @@ impl Drop for Display<'_> {
 impl Bars {
     fn new() -> Self {
         let all = MultiProgress::new();
-        let style = ProgressStyle::with_template("[{bar:40}] {pos} of {len} problems done")
+        let style = ProgressStyle::with_template("[{bar:40}] problems done: {pos} of {len}")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         let problems = all.add(ProgressBar::new(0)).with_style(style);
         let style =
@@ -207,8 +220,8 @@ struct Counts {
     problems: (u64, u64),
     timed: u64,
     failed: u64,
-    /// Candidates with an outcome, in whatever stage.
-    candidates: u64,
+    /// Candidates with an outcome, but those of play-offs, which are tried again.
+    tried: u64,
     /// Candidates that are compiled, where that is all that is done.
     compiled: Option<u64>,
     /// Only play-offs are left of what is planned.
@@ -225,7 +238,7 @@ impl Counts {
             problems: (progress.groups.saturating_sub(progress.unsettled_groups), progress.groups),
             timed,
             failed: candidates.saturating_sub(timed),
-            candidates,
+            tried: candidates.saturating_sub(jobs(&progress.done, "find").saturating_mul(FINALISTS as u64)),
             compiled: None,
             only_finals: progress.planned.contains_key("find")
                 && jobs(&progress.done, "perf") == jobs(&progress.planned, "perf"),
@@ -238,7 +251,7 @@ impl Counts {
         if let Some(compiled) = self.compiled {
             return share(compiled, work).min(1.0);
         }
-        share(self.candidates, work).max(share(self.problems.0, self.problems.1)).min(1.0)
+        share(self.tried, work).max(share(self.problems.0, self.problems.1)).min(1.0)
     }
 }
 
@@ -257,7 +270,7 @@ mod tests {
     fn it_says_what_is_tuned_for_how_long_and_how_much_is_left() {
         let under_way = UnderWay { compiled: 57, tuning: vec!["conv F 3x8x8".to_string()] };
         let said = summary(&counts(), Some(&under_way), Duration::from_secs(65), Some(Duration::from_secs(30)));
-        assert_eq!(said, "1m 05s, at most 30s left; 57 compiled; 32 timed, 4 failed");
+        assert_eq!(said, "1m 05s, about 30s left; 57 compiled; 32 timed, 4 failed");
         assert_eq!(phase(&counts(), Some(&under_way)), "timing: conv F 3x8x8");
         let nothing = Counts::of(&Progress::default());
         let compiling = UnderWay { compiled: 3, tuning: Vec::new() };
@@ -278,7 +291,7 @@ mod tests {
 
     #[test]
     fn the_share_is_of_all_that_may_be_tried() {
-        assert!((counts().share(72) - 0.5).abs() < 1e-9);
+        assert!((counts().share(56) - 0.5).abs() < 1e-9);
         assert!((counts().share(0) - 0.25).abs() < 1e-9, "without a space, of the problems");
     }
 }

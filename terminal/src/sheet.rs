@@ -43,6 +43,7 @@ impl TableArgs {
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     name: &'static str,
+    name_in_csv: &'static str,
     is_number: bool,
     /// Where there is little room the highest goes below its row first; 0 stays.
     rank: u8,
@@ -54,18 +55,24 @@ impl Column {
     pub const fn rank(self, rank: u8) -> Self {
         Self { rank, ..self }
     }
+
+    /// Has this name in CSV, where the unit is part of it.
+    #[must_use]
+    pub const fn in_csv(self, name_in_csv: &'static str) -> Self {
+        Self { name_in_csv, ..self }
+    }
 }
 
 /// A column of words, which stays in its row.
 #[must_use]
 pub const fn text(name: &'static str) -> Column {
-    Column { name, is_number: false, rank: 0 }
+    Column { name, name_in_csv: name, is_number: false, rank: 0 }
 }
 
 /// A column of numbers, which stays in its row.
 #[must_use]
 pub const fn number(name: &'static str) -> Column {
-    Column { name, is_number: true, rank: 0 }
+    Column { name, name_in_csv: name, is_number: true, rank: 0 }
 }
 
 /// What stands in a column of a row; several lines where it has line ends.
@@ -73,6 +80,8 @@ pub const fn number(name: &'static str) -> Column {
 pub struct Cell {
     text: String,
     tone: Option<Tone>,
+    /// Where programs are told something else than people.
+    in_csv: Option<String>,
 }
 
 /// A cell without a colour.
@@ -86,10 +95,16 @@ pub fn cell(text: impl ToString) -> Cell {
 pub fn toned(text: impl ToString, tone: Option<Tone>) -> Cell {
     let text = text.to_string();
     let lines: Vec<_> = text.lines().map(printable).collect();
-    Cell { text: lines.join("\n"), tone }
+    Cell { text: lines.join("\n"), tone, in_csv: None }
 }
 
 impl Cell {
+    /// The same, with a number in CSV; nothing where there is none.
+    #[must_use]
+    pub fn in_csv(self, number: Option<impl ToString>) -> Self {
+        Self { in_csv: Some(number.map(|number| number.to_string()).unwrap_or_default()), ..self }
+    }
+
     fn width(&self) -> usize {
         self.text.lines().map(length).max().unwrap_or(0)
     }
@@ -151,12 +166,14 @@ impl Sheet {
     #[must_use]
     pub fn csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        let names = self.headed.into_iter().chain(self.columns.iter().map(|column| column.name));
+        let names = self.headed.into_iter().chain(self.columns.iter().map(|column| column.name_in_csv));
         // Writing to memory does not fail, and rows are as long as the header.
         let _ = writer.write_record(names);
         for Row { heading, cells } in &self.rows {
             let heading = self.headed.map(|_| heading.as_deref().unwrap_or_default());
-            let _ = writer.write_record(heading.into_iter().chain(cells.iter().map(|cell| cell.text.as_str())));
+            let _ = writer.write_record(
+                heading.into_iter().chain(cells.iter().map(|cell| cell.in_csv.as_ref().unwrap_or(&cell.text).as_str())),
+            );
         }
         String::from_utf8_lossy(&writer.into_inner().unwrap_or_default()).into_owned()
     }
@@ -254,7 +271,7 @@ impl<'a> Layout<'a> {
             .beside
             .iter()
             .map(|(index, width)| {
-                let Cell { text, tone } = cell(*index);
+                let Cell { text, tone, .. } = cell(*index);
                 (text.lines().flat_map(|line| wrapped(line, *width, 0)).collect(), tone)
             })
             .collect();

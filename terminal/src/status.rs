@@ -32,10 +32,11 @@ fn notes(status: &SessionStatus, notes: &mut Notes) {
         notes.push(format!("{name}: {worker} {verb} {problem} (job {job}), {seconds}s"), None);
     }
     if status.running.len() > RUNNING {
-        notes.push(format!("{name}: and {} jobs more in hand", status.running.len() - RUNNING), None);
+        let more = counted(status.running.len() - RUNNING, "more job");
+        notes.push(format!("{name}: and {more} in hand"), None);
     }
     if let Some(left_s) = status.left_s {
-        notes.push(format!("{name}: at least {} left", human(Duration::from_secs(left_s))), None);
+        notes.push(format!("{name}: about {} left", human(Duration::from_secs(left_s))), None);
     }
 }
 

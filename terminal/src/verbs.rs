@@ -4,7 +4,10 @@ use std::io;
 use std::path::Path;
 
 use clap::Command;
+use clap::builder::Resettable;
 use clap_complete::Shell;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
 
 /// Columns that help takes without a terminal, and with a wide one.
 const WIDTH: usize = 80;
@@ -79,7 +82,31 @@ pub fn completions(mut command: Command, shell: Shell) -> String {
 /// The folder can not be written.
 pub fn write_manual(command: Command, folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
-    clap_mangen::generate_to(command.disable_help_subcommand(true), folder)
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    write_pages(&command, folder)
+}
+
+fn write_pages(command: &Command, folder: &Path) -> io::Result<()> {
+    command.get_subcommands().filter(|verb| !verb.is_hide_set()).try_for_each(|verb| write_pages(verb, folder))?;
+    let mut told = command.clone();
+    let usage = told.render_usage().to_string();
+    let name = told.get_bin_name().unwrap_or_else(|| told.get_name()).to_string();
+    let usage = usage.split_once(&name).map(|(_, usage)| format!("{name}{usage}")).unwrap_or(usage);
+    let examples = command.get_after_help().map(ToString::to_string);
+    let page = Man::new(told.override_usage(usage).after_help(Resettable::Reset));
+    let mut file = std::fs::File::create(folder.join(page.get_filename()))?;
+    page.render(&mut file)?;
+    if let Some(examples) = examples {
+        // As they are: lines that are filled can not be copied.
+        let mut roff = Roff::new();
+        roff.control("SH", ["EXAMPLES"]).control("nf", []);
+        for line in examples.lines().filter(|line| !["Example:", "Examples:"].contains(line)) {
+            roff.text([roman(line)]);
+        }
+        roff.control("fi", []).to_writer(&mut file)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -93,7 +120,7 @@ mod tests {
     fn command() -> Command {
         let verb = |name: &'static str, about: &'static str| Command::new(name).about(about);
         Command::new("tool").about("Does things").subcommands([
-            verb("run", "Run a {thing}: fast, slowly, or not at all"),
+            verb("run", "Run a {thing}: fast, slowly, or not at all").after_help("Example:\n  tool run --fast"),
             verb("stop", "Stop"),
             verb("status", "Show"),
             verb("hidden", "Nobody sees this").hide(true),
@@ -131,6 +158,10 @@ mod tests {
         write_manual(command(), &folder).unwrap();
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 4);
         let page = std::fs::read_to_string(folder.join("tool-run.1")).unwrap();
+        assert!(
+            page.contains(".SH EXAMPLES\n.nf\n  tool run \\-\\-fast\n.fi\n") && page.contains("tool run"),
+            "{page}"
+        );
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(page.contains("fast, slowly, or not at all"), "{page}");
         assert!(completions(command(), Shell::Bash).contains("status"));

@@ -1,16 +1,51 @@
 //! How wide and how high what is printed may be.
 
 use comfy_table::{ContentArrangement, Table, presets};
-use terminal_size::{Height, Width, terminal_size};
+use terminal_size::{Height, Width, terminal_size, terminal_size_of};
+
+use crate::sheet::wrapped;
 
 /// Columns of a line that goes to a pipe or a file.
 pub const PIPE: usize = 120;
 
 /// Columns of standard output: what COLUMNS says, else those of the terminal, else [`PIPE`].
 pub fn of_stdout() -> usize {
+    columns(terminal_size)
+}
+
+/// Columns of standard error, as those of standard output are found.
+pub fn of_stderr() -> usize {
+    columns(|| terminal_size_of(std::io::stderr()))
+}
+
+fn columns(of_terminal: impl FnOnce() -> Option<(Width, Height)>) -> usize {
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     let said = said.filter(|columns| *columns > 0);
-    said.or_else(|| terminal_size().map(|(Width(columns), _)| columns.into())).unwrap_or(PIPE)
+    said.or_else(|| of_terminal().map(|(Width(columns), _)| columns.into())).unwrap_or(PIPE)
+}
+
+/// Before a command that the reader is to copy.
+const COMMAND: &str = ": bluefin ";
+
+/// `text` in lines of at most `columns` characters, broken between words. A command goes on a line of its own, and is left whole, so that it can
+/// be copied.
+pub fn prose(text: &str, columns: usize) -> String {
+    let lines = text.lines().flat_map(|line| {
+        if line.chars().count() <= columns {
+            return vec![line.to_string()];
+        }
+        let words = line.trim_start();
+        let indent = line.len() - words.len();
+        match words.split_once(COMMAND) {
+            Some((before, command)) => {
+                let mut lines = wrapped(&format!("{before}:"), columns, indent);
+                lines.push(format!("{}bluefin {command}", " ".repeat(indent + 2)));
+                lines
+            }
+            None => wrapped(words, columns, indent),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// A table of a benchmark that fits standard output: what is too wide goes on in the next line of its cell. What people of the field
@@ -46,6 +81,17 @@ fn first_lines(text: &str, rows: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn prose_breaks_between_words_and_leaves_commands_whole() {
+        assert_eq!(prose("as it was", 20), "as it was");
+        assert_eq!(
+            prose("none of them is right, nor fast\n  nor is this one at all", 16),
+            "none of them is\nright, nor fast\n  nor is this\n  one at all"
+        );
+        let command = "bluefin results --state bluefin.db --session nightly";
+        assert_eq!(prose(&format!("every candidate: {command}"), 40), format!("every candidate:\n  {command}"));
+    }
 
     #[test]
     fn the_top_stays_in_sight() {

@@ -21,12 +21,12 @@ fn of(summaries: &[Summary], wide: bool) -> Sheet {
         if wide { &[text("problem"), text("winner"), text("params")] } else { &[text("problem, winner")] };
     // A column has one unit.
     let numbers = [
-        number("time"),
-        number("±"),
-        number("GFLOP/s").rank(2),
-        number("GB/s").rank(2),
-        number("vs default"),
-        number("vs reference").rank(1),
+        number("time").in_csv("median_ms"),
+        number("±").in_csv("spread_ms"),
+        number("GFLOP/s").rank(2).in_csv("gflops"),
+        number("GB/s").rank(2).in_csv("gbytes_per_s"),
+        number("vs default").in_csv("speedup_over_default"),
+        number("vs reference").rank(1).in_csv("speedup_over_reference"),
     ];
     let mut sheet = Sheet::new(names.iter().copied().chain(numbers));
     for summary in summaries {
@@ -49,10 +49,10 @@ fn of(summaries: &[Summary], wide: bool) -> Sheet {
         } else {
             vec![cell(named.iter().filter(|line| !line.is_empty()).cloned().collect::<Vec<_>>().join("\n"))]
         };
-        let rate = |rate: Option<f64>| cell(rate.map(|rate| format!("{rate:.1}")).unwrap_or_default());
+        let rate = |rate: Option<f64>| cell(rate.map(|rate| format!("{rate:.1}")).unwrap_or_default()).in_csv(rate);
         sheet.row(named.into_iter().chain([
-            cell(format!("{:.3} ms", winner.median_ms)),
-            spread(winner),
+            cell(format!("{:.3} ms", winner.median_ms)).in_csv(Some(winner.median_ms)),
+            spread(winner).in_csv(Some(winner.spread_ms)),
             rate(winner.gflops),
             rate(winner.gbytes_per_s),
             times(winner.speedup_over_default, winner.over_default()),
@@ -78,7 +78,7 @@ fn times(gained: Option<f64>, text: Option<String>) -> Cell {
         Some(factor) if factor < 0.995 => Some(Tone::Bad),
         _ => None,
     };
-    toned(text.unwrap_or_else(|| "-".to_string()), tone)
+    toned(text.unwrap_or_else(|| "-".to_string()), tone).in_csv(gained)
 }
 
 fn failures(summary: &Summary) -> String {

@@ -115,7 +115,7 @@ async fn drain(tasks: &mut JoinSet<()>, context: &Context) {
     if timeout(context.grace, &mut rest).await.is_ok() {
         return;
     }
-    tracing::warn!("grace period is over; handing back what is in flight");
+    tracing::info!("grace period is over; handing back what is in flight");
     context.patience.expired.cancel();
     if timeout(LAST_CALL, &mut rest).await.is_err() {
         // Their deliveries are dropped with them, so the broker gives them to others.

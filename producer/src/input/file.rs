@@ -33,6 +33,12 @@ pub enum InputError {
         /// The limit that it exceeds.
         limit: u64,
     },
+    /// It is a program, or another file that nobody reads.
+    #[error("{name}: found bytes that are no text, expected a list of problems")]
+    NotText {
+        /// The path, or `-`.
+        name: String,
+    },
     /// It is an SQLite database, but no perf database.
     #[error(transparent)]
     Database(#[from] ReadError),
@@ -50,6 +56,14 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, InputError> {
 /// Whether `bytes` are an SQLite database.
 pub(super) fn is_sqlite(bytes: &[u8]) -> bool {
     bytes.starts_with(SQLITE)
+}
+
+/// Bytes in which a file that is no text shows itself.
+const HEAD: usize = 8000;
+
+/// Whether `bytes` begin as no text does, with a zero among them.
+pub(super) fn is_no_text(bytes: &[u8]) -> bool {
+    bytes.iter().take(HEAD).any(|byte| *byte == 0)
 }
 
 fn read_at_most(path: &Path, limit: u64) -> Result<Vec<u8>, InputError> {

@@ -73,6 +73,10 @@ pub(super) fn open_in_memory(path: &Path) -> Result<Connection, StoreError> {
 
 pub(super) fn open_read_only(path: &Path) -> Result<Connection, StoreError> {
     refuse_folder(path)?;
+    if matches!(path.try_exists(), Ok(false)) {
+        let reason = format!("{}: found no such file, expected the state of a `bluefin tune`", path.display());
+        return Err(StoreError::Misconfigured { reason });
+    }
     let opened = match reader(path) {
         // Its writer was killed amid a change of the file itself: what there is of it only a writer can take back.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
