@@ -54,7 +54,7 @@ impl ReportArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         if let Some([before, after]) = self.compare.as_deref() {
             let compared = sides::compare(&self.store, before, after, self.noise.0).await?;
-            let title = format!("{before} and {after}");
+            let title = bluefin_pages::comparison_title(&compared);
             self.write(&compared, &title, &[], || comparison(&compared))?;
             return Ok(ExitCode::SUCCESS);
         }

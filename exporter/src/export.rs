@@ -88,7 +88,7 @@ pub async fn export(
     let Gathered { session, records: (records, owners), groups, outcomes, unfinished, warnings: told } = gathered;
     let mut warnings = Vec::new();
     if unfinished > 0 {
-        warnings.push(format!("{unfinished} of {groups} groups are not finished yet"));
+        warnings.push(format!("{unfinished} of {groups} problems are not finished yet"));
     }
     warnings.extend(told);
     let base = request.base_name.clone().unwrap_or_else(|| session.target.db_basename());

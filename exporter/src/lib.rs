@@ -21,6 +21,7 @@ pub mod release;
 pub mod report;
 pub mod results;
 pub mod searched;
+mod shared;
 mod stream;
 pub mod summary;
 pub mod troubles;

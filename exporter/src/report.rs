@@ -8,10 +8,11 @@ mod problem;
 mod rank;
 mod time;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bluefin_common::digest::Digest;
+use bluefin_common::job::{GroupId, group_id};
 use bluefin_common::session::{Pins, Session, SessionName};
 use bluefin_common::store::{Progress, Store};
 use serde::Serialize;
@@ -20,6 +21,7 @@ use crate::error::ExportError;
 use crate::export::{Gathered, gather};
 use crate::fold::{Fold, Group, Warnings};
 
+pub use crate::shared::Common;
 pub use failures::{Failures, KindFailures, Words};
 pub use gain::{Gain, Gains};
 pub use problem::{Detail, Finalist, ParamEffect, Point, Row, Spread, Step, ValueEffect};
@@ -55,6 +57,8 @@ pub struct Report {
     pub progress: Progress,
     /// Groups (problem and kernel spec) that were looked at.
     pub groups: u64,
+    /// Those of them that have work left.
+    pub unfinished: u64,
     pub outcomes: u64,
     pub candidates: u64,
     /// Whether any problem is asked for more than once.
@@ -72,6 +76,8 @@ pub struct Report {
 /// What is kept while groups are read.
 struct Gathering {
     scope: Arc<Scope>,
+    /// Groups that have work left.
+    open: Arc<HashSet<GroupId>>,
     candidates: u64,
     gains: Gains,
     problems: Top<Row>,
@@ -81,9 +87,10 @@ struct Gathering {
 }
 
 impl Gathering {
-    fn new(scope: &Arc<Scope>) -> Self {
+    fn new(scope: &Arc<Scope>, open: &Arc<HashSet<GroupId>>) -> Self {
         Self {
             scope: Arc::clone(scope),
+            open: Arc::clone(open),
             candidates: 0,
             gains: Gains::default(),
             problems: Top::new(scope.rows),
@@ -98,7 +105,8 @@ impl Fold for Gathering {
     fn add(&mut self, group: &Group<'_>, _: &mut Warnings) {
         let digest = group.problem.digest();
         let count = self.scope.counts.get(&digest).copied().unwrap_or(1);
-        let row = Row::of(group, digest, count);
+        let is_open = self.open.contains(&group_id(group.problem, group.spec));
+        let row = Row::of(group, digest, count, is_open);
         let rank = Rank::of(&row);
         self.candidates += group.outcomes.iter().map(|outcome| outcome.candidates.len() as u64).sum::<u64>();
         self.gains.add(&row);
@@ -127,15 +135,12 @@ impl Fold for Gathering {
 pub async fn report(store: &dyn Store, name: &SessionName, scope: Scope) -> Result<Report, ExportError> {
     let pins = store.pins(name).await?;
     let progress = store.progress(name).await?;
+    let open = Arc::new(store.open_groups(name).await?.into_iter().collect());
     let scope = Arc::new(scope);
-    let Gathered { session, records, groups, outcomes, unfinished, warnings: told } =
-        gather(store, name, None, || Gathering::new(&scope)).await?;
-    let mut warnings = Vec::new();
-    if unfinished > 0 {
-        warnings.push(format!("{unfinished} of {groups} groups are not finished yet"));
-    }
-    warnings.extend(told);
-    let Gathering { scope, candidates, gains, problems, details, failures, mut time } = records;
+    let Gathered { session, records, groups, outcomes, unfinished, mut warnings } =
+        gather(store, name, None, || Gathering::new(&scope, &open)).await?;
+    let Gathering { scope, candidates, gains, problems, details, mut failures, mut time, .. } = records;
+    failures.settle();
     warnings.extend(time.settle());
     let weighted = scope.counts.values().any(|count| *count > 1);
     Ok(Report {
@@ -143,6 +148,7 @@ pub async fn report(store: &dyn Store, name: &SessionName, scope: Scope) -> Resu
         pins,
         progress,
         groups,
+        unfinished,
         outcomes,
         candidates,
         weighted,

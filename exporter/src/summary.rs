@@ -100,10 +100,15 @@ impl Winner {
     }
 }
 
-/// `3.20x ± 0.11`; the uncertainty only where the two digits show it.
+/// `3.20x ± 0.11`; the uncertainty only where the two digits show it. Where that is more than half of the factor, the range, which is
+/// lopsided then: `8.84x (4.20 to 18.54)`.
 pub(crate) fn ratio(factor: f64, range: Option<(f64, f64)>) -> String {
-    let uncertain = range.map(|(low, high)| (high - factor).max(factor - low)).filter(|half| *half >= 0.005);
-    uncertain.map_or_else(|| format!("{factor:.2}x"), |half| format!("{factor:.2}x ± {half:.2}"))
+    let half = |(low, high): (f64, f64)| (high - factor).max(factor - low);
+    match range.map(|range| (range, half(range))).filter(|(_, half)| *half >= 0.005) {
+        None => format!("{factor:.2}x"),
+        Some(((low, high), half)) if half > factor / 2.0 => format!("{factor:.2}x ({low:.2} to {high:.2})"),
+        Some((_, half)) => format!("{factor:.2}x ± {half:.2}"),
+    }
 }
 
 /// Summarizes the outcomes of one group. `None` if there are none.
@@ -198,16 +203,18 @@ fn beside<'a>(outcomes: &'a [Outcome], winner: &CandidateOutcome, wanted: &Candi
     timings.find(|timing| !timing.pruned && timing.median_ms > 0.0)
 }
 
+/// Between which times the true one is with little doubt.
+pub(crate) fn likely_ms(timing: &Timing) -> (f64, f64) {
+    timing.interval_ms().unwrap_or_else(|| {
+        // Few samples say little: their range, and a tenth to either side.
+        let (low, high) = timing.range_ms();
+        (0.9 * low, 1.1 * high)
+    })
+}
+
 /// How many times as fast `own` is as `other`, and between which ratios that is with little doubt.
 fn speedup(own: &Timing, other: &Timing) -> (f64, (f64, f64)) {
-    // Few samples say little: their range, and a tenth to either side.
-    let range = |timing: &Timing| {
-        timing.interval_ms().unwrap_or_else(|| {
-            let (low, high) = timing.range_ms();
-            (0.9 * low, 1.1 * high)
-        })
-    };
-    let ((low, high), (other_low, other_high)) = (range(own), range(other));
+    let ((low, high), (other_low, other_high)) = (likely_ms(own), likely_ms(other));
     // A winner is compared with itself where it has its default params.
     let range = if std::ptr::eq(own, other) { (1.0, 1.0) } else { (other_low / high, other_high / low) };
     (other.median_ms / own.median_ms, range)
@@ -248,4 +255,16 @@ pub fn newest(mut summaries: Vec<Summary>) -> Vec<Summary> {
 pub async fn summaries(store: &dyn Store, session: &Session, groups: &[GroupId]) -> Result<Vec<Summary>, ExportError> {
     let Summaries(all) = stream::fold(store, session, groups, None, Summaries::default).await?.records;
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ratio;
+
+    #[test]
+    fn uncertainty_is_told_and_never_goes_below_zero() {
+        let told = [None, Some((3.199, 3.202)), Some((3.1, 3.31)), Some((1.6, 6.4)), Some((0.2, 12.9))];
+        let told = told.map(|range| ratio(3.2, range));
+        assert_eq!(told, ["3.20x", "3.20x", "3.20x ± 0.11", "3.20x (1.60 to 6.40)", "3.20x (0.20 to 12.90)"]);
+    }
 }

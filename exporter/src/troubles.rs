@@ -1,17 +1,16 @@
 //! What failed in a session, and what of it nobody should overlook.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use bluefin_common::failure::{Failure, FailureKind, telling_line};
 use bluefin_common::job::GroupId;
 use bluefin_common::printable::printable;
 use bluefin_common::session::Session;
 use bluefin_common::store::Store;
-use bluefin_common::value::Value;
 
 use crate::error::ExportError;
 use crate::fold::{Fold, Group, Warnings};
+use crate::shared::{Common, SharedParams, params, words};
 use crate::stream;
 
 /// Serious ones that are told in [`Troubles::lines`].
@@ -31,24 +30,7 @@ pub struct Troubles {
     /// How many more there are.
     pub more: u64,
     /// What the failures of each kind and solver share.
-    shared: BTreeMap<(&'static str, String), Shared>,
-    /// Values of each solver's params, by name; `None`: it was tried with several.
-    tried: BTreeMap<String, BTreeMap<String, Option<Value>>>,
-}
-
-/// Failures of one kind of one solver.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Shared {
-    count: u64,
-    /// Params that all of them have in common.
-    params: Params,
-}
-
-/// Params by name, in the order of the spec.
-type Params = Vec<(String, Value)>;
-
-fn words(params: &[(String, Value)]) -> String {
-    params.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    shared: SharedParams,
 }
 
 /// A failure that is no part of tuning: a result that was wrong, or a solver whose own default params fail.
@@ -98,44 +80,10 @@ impl Troubles {
 impl Troubles {
     /// What failures share that others of their solver do not have: `14 fault: all with TILE_C=128, of Tiled`.
     fn shared_lines(&self) -> impl Iterator<Item = String> {
-        let told = self.shared.iter().filter_map(|((kind, solver), Shared { count, params })| {
-            let of_solver = self.tried.get(solver)?;
-            let varied = |(name, _): &&(String, Value)| of_solver.get(name).is_some_and(Option::is_none);
-            let shared: Params = params.iter().filter(varied).cloned().collect();
-            let told = *count > 1 && !shared.is_empty();
-            told.then(|| (*count, format!("  {count} {kind}: all with {}, of {solver}", words(&shared))))
-        });
-        let mut told: Vec<(u64, String)> = told.collect();
-        told.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-        told.into_iter().take(TOLD).map(|(_, line)| printable(&line).into_owned())
-    }
-
-    /// Takes note of a candidate's params, and of how it failed, if it did.
-    fn note(&mut self, solver: &str, params: &[(String, Value)], failed: Option<FailureKind>) {
-        let tried = self.tried.entry(solver.to_string()).or_default();
-        for (name, value) in params {
-            let known = tried.entry(name.clone()).or_insert_with(|| Some(value.clone()));
-            if known.as_ref() != Some(value) {
-                *known = None;
-            }
-        }
-        if let Some(kind) = failed {
-            let shared = Shared { count: 1, params: params.to_vec() };
-            self.share((kind.name(), solver.to_string()), shared);
-        }
-    }
-
-    fn share(&mut self, key: (&'static str, String), other: Shared) {
-        match self.shared.entry(key) {
-            Entry::Vacant(entry) => {
-                entry.insert(other);
-            }
-            Entry::Occupied(mut entry) => {
-                let own = entry.get_mut();
-                own.count += other.count;
-                own.params.retain(|param| other.params.contains(param));
-            }
-        }
+        let line = |Common { kind, candidates, solver, params }: Common| {
+            printable(&format!("  {candidates} {kind}: all with {params}, of {solver}")).into_owned()
+        };
+        self.shared.told().into_iter().take(TOLD).map(line)
     }
 }
 
@@ -163,11 +111,9 @@ impl Fold for Troubles {
     fn add(&mut self, group: &Group<'_>, _: &mut Warnings) {
         let mut told: Vec<(&str, FailureKind)> = Vec::new();
         for of in group.outcomes.iter().flat_map(|outcome| &outcome.candidates) {
-            let info = group.description.solver(&of.candidate.solver);
-            let names = info.map_or(&[][..], |solver| &solver.params).iter().cloned();
-            let params: Params = names.zip(of.candidate.params.iter().cloned()).collect();
+            let params = params(&group.description, &of.candidate);
             let failed = of.result.as_ref().err().map(|failure| failure.kind);
-            self.note(&of.candidate.solver, &params, failed);
+            self.shared.note(&of.candidate.solver, &params, failed);
             let Err(Failure { kind, detail }) = &of.result else { continue };
             *self.failed.entry(kind.name()).or_default() += 1;
             let solver = of.candidate.solver.as_str();
@@ -193,18 +139,7 @@ impl Fold for Troubles {
             *self.failed.entry(kind).or_default() += count;
         }
         self.more += other.more;
-        for (key, shared) in other.shared {
-            self.share(key, shared);
-        }
-        for (solver, params) in other.tried {
-            let own = self.tried.entry(solver).or_default();
-            for (name, value) in params {
-                let known = own.entry(name).or_insert_with(|| value.clone());
-                if *known != value {
-                    *known = None;
-                }
-            }
-        }
+        self.shared.merge(other.shared);
         other.serious.into_iter().for_each(|serious| self.push(serious));
     }
 }
@@ -317,19 +252,5 @@ mod tests {
         assert_eq!(lines[2], "  wrong_result: A with X=1 on p1: y[3]: found 1\\u{1b}");
         assert_eq!(lines[5], "  4 more wrong results or failed defaults");
         assert_eq!(Troubles::default().lines(""), [""; 0]);
-    }
-
-    #[test]
-    fn what_failures_share_is_said_and_what_all_have_is_not() {
-        let params =
-            |tile: i64, rows: i64| vec![("TILE_C".to_string(), tile.into()), ("ROWS".to_string(), rows.into())];
-        let (mut one, mut other) = (Troubles::default(), Troubles::default());
-        one.note("A", &params(128, 1), Some(FailureKind::Fault));
-        one.note("A", &params(64, 1), None);
-        other.note("A", &params(128, 1), Some(FailureKind::Fault));
-        other.note("A", &params(32, 1), Some(FailureKind::Hang));
-        one.merge(other, &mut Warnings::new());
-        let told: Vec<String> = one.shared_lines().collect();
-        assert_eq!(told, ["  2 fault: all with TILE_C=128, of A"], "ROWS is 1 everywhere, and one hang shares nothing");
     }
 }

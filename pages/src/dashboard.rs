@@ -243,7 +243,7 @@ async fn problem(State(dashboard): Shared, Path((name, problem)): Path<(String, 
             let content = html! {
                 h1 { "Session " (name) }
                 h2 { "One problem" }
-                @for detail in found.details.iter() { (crate::problem::problem(detail)) }
+                @for detail in found.details.iter() { (crate::problem::problem(detail, true)) }
             };
             let session = vec![(format!("/session/{name}"), format!("Session {name}"))];
             Html(page(&format!("Session {name}"), session, false, content)).into_response()

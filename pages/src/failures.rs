@@ -3,19 +3,23 @@
 use bluefin_exporter::report::Failures;
 use maud::{Markup, html};
 
-use crate::words::count;
+use crate::names::{name, params};
+use crate::words::{count, counted};
 
 /// Failures by kind, with words.
 pub fn failures(failures: &Failures) -> Markup {
     html! {
-        @for (name, kind) in &failures.0 {
+        @for (called, kind) in &failures.kinds {
             div.failure {
-                p { strong.bad { (name) } ": " (count(kind.candidates)) " candidates of " (count(kind.problems)) " problems" }
+                p { strong.bad { (called) } ": " (counted(kind.candidates, "candidate")) " of " (counted(kind.problems, "problem")) }
+                @for common in &kind.shared { p {
+                    (count(common.candidates)) " of " (name(&common.solver)) ": all with " (params(&common.params))
+                } }
                 ul { @for words in &kind.words { li {
-                    (count(words.candidates)) " candidates, such as " (words.solver) " " code { (words.params) } " of " (words.problem)
+                    (counted(words.candidates, "candidate")) ", such as " (name(&words.solver)) " " (params(&words.params)) " of " (words.problem)
                     @if words.text.is_empty() { p.faint { "without words" } } @else { pre { (words.text) } }
                 } }
-                @if kind.others > 0 { li { (count(kind.others)) " more candidates, with other words" } } }
+                @if kind.others > 0 { li { (counted(kind.others, "more candidate")) ", with other words" } } }
             }
         }
     }

@@ -11,6 +11,7 @@ mod chart;
 mod comparison;
 pub mod dashboard;
 mod failures;
+mod names;
 mod page;
 mod problem;
 mod ratios;
@@ -19,6 +20,6 @@ mod style;
 mod timeline;
 mod words;
 
-pub use comparison::comparison;
+pub use comparison::{comparison, comparison_title};
 pub use page::{Page, policy};
 pub use report::{parts, report};

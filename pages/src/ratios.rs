@@ -2,8 +2,8 @@
 
 use maud::Markup;
 
-use crate::chart::{Colour, Mark, Shape, TITLED, around, chart, framed, logarithmic, plain, wholes};
-use crate::words::{count, times};
+use crate::chart::{Chart, Colour, Mark, ROOM, Shape, UNTITLED, around, framed, logarithmic, plain, wholes};
+use crate::words::{counted, times};
 
 /// How one problem's time stands to another of it; above 1 is faster.
 pub struct Ratio {
@@ -15,13 +15,14 @@ pub struct Ratio {
 }
 
 /// All `ratios`, the largest first. `legend` says what a dot is, and what the line at 1.
-pub fn ratios(name: &str, [dot, one]: [&'static str; 2], mut ratios: Vec<Ratio>) -> Markup {
+pub fn ratios(name: &str, [dot, one]: [&str; 2], mut ratios: Vec<Ratio>) -> Markup {
     ratios.sort_by(|a, b| b.value.total_cmp(&a.value));
     let edge = |at: Option<&Ratio>| at.map_or_else(String::new, |ratio| times(ratio.value));
     let (most, least) = (edge(ratios.first()), edge(ratios.last()));
-    let says = format!("{} problems, from {most} down to {least}", count(ratios.len() as u64));
+    let says = format!("{}, from {most} down to {least}", counted(ratios.len() as u64, "problem"));
     let legend = [(Shape::Dot, Colour::First, dot), (Shape::Line, Colour::Second, one)];
-    chart(240, name, &says, &legend, None, |root| {
+    let axis = "problems, the largest ratio first; the values are in the list of problems";
+    Chart { height: 240, name, says: &says, legend: &legend, axis, table: None }.drawn(|root, size| {
         let values = || ratios.iter().map(|ratio| ratio.value).chain([1.0]);
         let Some((low, high)) = around(values()) else { return Ok(()) };
         // What is in doubt by more than that is drawn as far as there is room.
@@ -31,13 +32,12 @@ pub fn ratios(name: &str, [dot, one]: [&'static str; 2], mut ratios: Vec<Ratio>)
         let end = ratios.len() as f64 + 1.0;
         let mut builder = framed(root);
         let mut plot = builder
-            .x_label_area_size(TITLED)
+            .x_label_area_size(UNTITLED)
             .y_label_area_size(60)
-            .build_cartesian_2d(wholes(0.0, end), logarithmic(low, high))?;
+            .build_cartesian_2d(wholes(0.0, end, size.ticks()), logarithmic(low, high, ROOM))?;
         plain(&mut plot.configure_mesh())
             .x_label_formatter(&|value| format!("{value:.0}"))
             .y_label_formatter(&|value| times(*value))
-            .x_desc("problems, the largest ratio first; the values are in the list of problems")
             .draw()?;
         plot.draw_series([Mark::new(vec![(0.0, 1.0), (end, 1.0)], Shape::Line, Colour::Second).telling(one)])?;
         let all = || ratios.iter().enumerate().map(|(index, ratio)| (index as f64 + 1.0, ratio));

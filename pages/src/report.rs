@@ -6,10 +6,11 @@ use bluefin_exporter::summary::Winner;
 use maud::{Markup, html};
 
 use crate::failures::failures;
+use crate::names;
 use crate::problem::problem;
 use crate::ratios::{Ratio, ratios};
 use crate::timeline::time;
-use crate::words::{count, maybe_times, ms, ratio, when};
+use crate::words::{count, counted, maybe_times, ms, ratio, when};
 
 /// Names of the parts of a report, for links to them.
 #[must_use]
@@ -37,10 +38,11 @@ pub fn report(report: &Report, link: Option<&dyn Fn(&str) -> String>) -> Markup 
             dt { "made" } dd { (when(session.created_ms)) }
             dt { "state" } dd { (report.progress.state()) ": "
                 @for stage in Stage::ALL { @if let Some(planned) = report.progress.planned.get(stage.name()) {
-                    (stage.name()) " " (count(report.progress.done.get(stage.name()).copied().unwrap_or(0))) " of " (count(*planned)) " jobs, "
-                } } (count(report.candidates)) " candidates" }
+                    (stage.name()) " " (count(report.progress.done.get(stage.name()).copied().unwrap_or(0))) " of " (counted(*planned, "job")) ", "
+                } } (counted(report.candidates, "candidate")) }
             @for (key, value) in &report.pins { dt { (key) } dd { (value) } }
         }
+        @if report.unfinished > 0 { p { (count(report.unfinished)) " of " (counted(report.groups, "problem")) " not finished yet." } }
         @for warning in &report.warnings { p.bad { (warning) } }
         section #gained aria-label="Gained" { h2 { "What was gained" } (gained(report)) }
         section #problems aria-label="Problems" { h2 { "Problems" } (problems(report, link)) }
@@ -49,8 +51,8 @@ pub fn report(report: &Report, link: Option<&dyn Fn(&str) -> String>) -> Markup 
         section #time aria-label="Time" { h2 { "Where time went" } (time(&report.time)) }
         section #details aria-label="Details" {
             h2 { "Problems at length" }
-            @if report.details.left_out > 0 { p { (count(report.details.left_out)) " problems are not told of at length." } }
-            @for detail in report.details.iter() { (problem(detail)) }
+            @if report.details.left_out > 0 { p { (counted(report.details.left_out, "problem")) " not told of at length." } }
+            @for detail in report.details.iter() { (problem(detail, report.details.iter().len() == 1)) }
         }
     }
 }
@@ -62,7 +64,7 @@ fn gained(report: &Report) -> Markup {
             li class=[class] {
                 strong { (ratio(gain.told())) } "as fast as " (name)
                 br; span.faint {
-                    "geometric mean of " (count(gain.problems)) " problems"
+                    @if gain.problems > 0 { "geometric mean of " (counted(gain.problems, "problem")) } @else { "no problem has both times" }
                     @if report.weighted { "; " (maybe_times(gain.weighted_mean())) " weighted by how often they are asked for" }
                     @if gain.problems > 0 { "; " (ms(gain.before_ms)) " → " (ms(gain.after_ms)) " in all" }
                 }
@@ -73,10 +75,15 @@ fn gained(report: &Report) -> Markup {
         ul.cards {
             (card("defaults", &gains.default, Some("first")))
             (card("the reference", &gains.reference, None))
-            li { strong { (count(gains.without_winner)) } "problems without a winner" }
+            @if gains.under_way > 0 { li { strong { (count(gains.under_way)) } (noun(gains.under_way)) " under way, without a winner yet" } }
+            @if gains.under_way == 0 || gains.without_winner > 0 { li { strong { (count(gains.without_winner)) } (noun(gains.without_winner)) " without a winner" } }
         }
         @if gains.default.problems > 1 { (speedups(report)) }
     }
+}
+
+fn noun(problems: u64) -> &'static str {
+    if problems == 1 { "problem" } else { "problems" }
 }
 
 fn speedups(report: &Report) -> Markup {
@@ -93,13 +100,13 @@ fn problems(report: &Report, link: Option<&dyn Fn(&str) -> String>) -> Markup {
     let told: std::collections::HashSet<_> = report.details.iter().map(|detail| detail.row.digest).collect();
     html! {
         p.faint { "Those without a winner first, then those that take most of the time." }
-        div.scroll tabindex="0" role="group" aria-label="list of problems" { table {
+        div.scroll tabindex="0" role="group" aria-label="list of problems" { table.stack {
             thead { tr { th scope="col" { "problem" } @if report.weighted { th.n scope="col" { "asked for" } } th scope="col" { "winner" } th.n scope="col" { "time" } th.n scope="col" { "±" }
                 th.n.less scope="col" { "GFLOP/s" } th.n.less scope="col" { "ties" } th.n scope="col" { "vs default" } th.n scope="col" { "vs reference" } th.n.less scope="col" { "tried" } th.n.less scope="col" { "failed" } } }
             tbody { @for row in report.problems.iter() { (line(row, report.weighted, place(row, told.contains(&row.digest), link))) } }
         } }
         p.paper { "On paper: the first 20 problems. All of them, those at length, and who did what when are in the page itself." }
-        @if report.problems.left_out > 0 { p { (count(report.problems.left_out)) " more problems are left out; all sums have them." } }
+        @if report.problems.left_out > 0 { p { (counted(report.problems.left_out, "more problem")) " left out; all sums have them." } }
     }
 }
 
@@ -113,16 +120,17 @@ fn line(row: &Row, weighted: bool, place: Option<String>) -> Markup {
     html! {
         tr {
             th scope="row" { @match place { Some(place) => a href=(place) { (summary.label) }, None => (summary.label) } }
-            @if weighted { td.n { (count(row.count)) } }
+            @if weighted { td.n data-l="asked for" { (count(row.count)) } }
             @if let Some(winner) = &summary.winner {
-                td { (winner.solver) " " @for (name, value) in &winner.params { code { (name) "=" (value) } " " } }
-                td.n { (ms(winner.median_ms)) } (spread(winner))
-                td.n.less { @if let Some(gflops) = winner.gflops { (format!("{gflops:.1}")) } @else { "–" } } td.n.less { (winner.ties) }
-                td.n { (ratio(winner.over_default())) } td.n { (ratio(winner.over_reference())) }
+                td.winner data-l="winner" { (names::winner(winner)) }
+                td.n data-l="time" { (ms(winner.median_ms)) } (spread(winner))
+                td.n.less data-l="GFLOP/s" { @if let Some(gflops) = winner.gflops { (format!("{gflops:.1}")) } @else { "–" } } td.n.less data-l="ties" { (winner.ties) }
+                td.n.gain data-l="vs default" { (ratio(winner.over_default())) } td.n.gain data-l="vs reference" { (ratio(winner.over_reference())) }
             } @else {
-                td.bad { "none" } td {} td {} td.less {} td.less {} td {} td {}
+                td.bad[!row.under_way] data-l="winner" { @if row.under_way { "under way" } @else { "none" } }
+                td {} td {} td.less {} td.less {} td {} td {}
             }
-            td.n.less { (count(summary.tried)) } td.n.less { (count(failed)) }
+            td.n.less data-l="tried" { (count(summary.tried)) } td.n.less data-l="failed" { (count(failed)) }
         }
     }
 }
@@ -131,6 +139,9 @@ fn line(row: &Row, weighted: bool, place: Option<String>) -> Markup {
 fn spread(winner: &Winner) -> Markup {
     let text = format!("{:.1} %", 100.0 * winner.spread_ms / winner.median_ms);
     html! {
-        @match &winner.noise { Some(noise) => td.n.bad title=(noise) { "noisy " (text) }, None => td.n { (text) } }
+        @match &winner.noise {
+            Some(noise) => td.n.bad data-l="±" title=(noise) { "noisy " (text) },
+            None => td.n data-l="±" { (text) },
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use bluefin_common::spelled;
+
 /// `0.0123 ms`, `4.56 ms`, `789 ms`.
 pub fn ms(ms: f64) -> String {
     let digits = if ms > 0.0 { (2.0 - ms.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 };
@@ -17,9 +19,12 @@ pub fn maybe_times(factor: Option<f64>) -> String {
     factor.map_or_else(|| "–".to_string(), times)
 }
 
-/// One that says its uncertainty, with the sign of pages.
+/// One that says its uncertainty, with the sign of pages; a line breaks before the uncertainty only.
 pub fn ratio(text: Option<String>) -> String {
-    text.map_or_else(|| "–".to_string(), |text| text.replacen('x', " ×", 1))
+    let Some(text) = text else { return "–".to_string() };
+    let (factor, doubt) = text.split_once(' ').unwrap_or((&text, ""));
+    let whole = |text: &str| text.replace(' ', "\u{a0}");
+    format!("{} {}", whole(&factor.replacen('x', " ×", 1)), whole(doubt)).trim_end().to_string()
 }
 
 /// Of a duration in milliseconds: `1h 2m 3s`.
@@ -47,6 +52,11 @@ pub fn count(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// `1 problem`, `1,234 problems`
+pub fn counted(number: u64, noun: &str) -> String {
+    spelled::counted(number, noun).replacen(&number.to_string(), &count(number), 1)
 }
 
 /// `1700 to 1750 MHz`, or one number where that is all.
@@ -79,7 +89,10 @@ mod tests {
     fn numbers_read_well() {
         assert_eq!([0.01234, 4.5678, 78.9, 789.4, 0.0].map(ms), ["0.0123 ms", "4.57 ms", "78.9 ms", "789 ms", "0 ms"]);
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([1, 1000].map(|number| counted(number, "job")), ["1 job", "1,000 jobs"]);
         assert_eq!((long(1500), long(3_723_456)), ("1s 500ms".to_string(), "1h 2m 3s".to_string()));
+        let told = ["3.20x", "3.20x ± 0.11", "3.20x (1.60 to 6.40)"].map(|text| ratio(Some(text.to_string())));
+        assert_eq!(told, ["3.20\u{a0}×", "3.20\u{a0}× ±\u{a0}0.11", "3.20\u{a0}× (1.60\u{a0}to\u{a0}6.40)"]);
         assert_eq!(when(1_000), "1970-01-01 00:00:01 UTC");
         assert_eq!((short("äöü", 2), short("ab", 2)), ("äö…".to_string(), "ab".to_string()));
     }

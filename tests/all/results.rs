@@ -200,7 +200,7 @@ fn an_edited_kernel_is_told_from_the_one_before() {
     assert_ne!(digest(&first["problems"][0]), digest(&second["problems"][0]));
     assert_eq!(winners().iter().map(digest).collect::<Vec<_>>(), [digest(&second["problems"][0])]);
     let note = second["export"]["notes"].to_string();
-    assert!(note.contains("1 results of kernel specs that were edited since"), "{note}");
+    assert!(note.contains("1 result of kernel specs that were edited since"), "{note}");
 
     // Back to the first: nothing is left to do, and it is what is in use now.
     let third = tune(&spec);

@@ -6,6 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use bluefin_common::digest::Digest;
 use bluefin_common::session::Session;
+use bluefin_common::spelled::counted;
 
 use super::{AnyRecords, Format, Records};
 use crate::error::ExportError;
@@ -85,8 +86,9 @@ impl Records for WinnersRecords {
             keep_current(&mut summaries, in_use);
             let left_out = before - summaries.len();
             if left_out > 0 {
+                let left_out = counted(left_out as u64, "result");
                 out.notes.push(format!(
-                    "{left_out} results of kernel specs that were edited since are not in winners.json: --all-specs writes them"
+                    "not in winners.json: {left_out} of kernel specs that were edited since; --all-specs writes them"
                 ));
             }
         }

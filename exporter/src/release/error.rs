@@ -50,7 +50,7 @@ pub enum ReleaseError {
     #[error("{what}: found target {found}, expected {expected}")]
     Target { what: String, found: Target, expected: Target },
     #[error(
-        "session {name}: {unfinished} of {groups} groups are not finished; wait for them, or release what is there with --partial"
+        "session {name}: {unfinished} of {groups} problems are not finished; wait for them, or release what is there with --partial"
     )]
     Unfinished { name: SessionName, unfinished: u64, groups: u64 },
     #[error("nothing to release: {reason}")]

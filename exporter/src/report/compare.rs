@@ -11,11 +11,12 @@ use bluefin_miopen::db::find_db::FindDb;
 use bluefin_miopen::key::FindDbKey;
 use serde::Serialize;
 
+use super::Gain;
 use crate::db::diff::Diff;
 use crate::error::ExportError;
 use crate::export::gather;
 use crate::fold::{Fold, Group, Warnings};
-use crate::summary::named_params;
+use crate::summary::{likely_ms, named_params, ratio};
 
 /// Changes that are listed.
 const LISTED: usize = 500;
@@ -25,6 +26,9 @@ const LISTED: usize = 500;
 pub struct Best {
     pub solver: String,
     pub time_ms: f64,
+    /// In which the true time lies with little doubt. A find db has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range_ms: Option<(f64, f64)>,
     /// In the solver's order. A find db has none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub params: Vec<(String, Value)>,
@@ -52,6 +56,34 @@ pub struct Change {
     pub after: Option<Best>,
     /// Time before by time after: above 1 is faster.
     pub speedup: Option<f64>,
+    /// In which the true ratio lies with little doubt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speedup_range: Option<(f64, f64)>,
+}
+
+impl Change {
+    /// The speedup with its uncertainty: `3.20x ± 0.11`.
+    #[must_use]
+    pub fn told(&self) -> Option<String> {
+        Some(ratio(self.speedup?, self.speedup_range))
+    }
+}
+
+/// How one problem that both have changed, for a picture.
+#[derive(Clone, Debug)]
+pub struct Speedup {
+    /// What the problem is called.
+    pub name: String,
+    pub times: f64,
+    pub range: Option<(f64, f64)>,
+}
+
+impl Speedup {
+    /// With its uncertainty: `3.20x ± 0.11`.
+    #[must_use]
+    pub fn told(&self) -> String {
+        ratio(self.times, self.range)
+    }
 }
 
 /// How two tunings differ.
@@ -67,13 +99,23 @@ pub struct Comparison {
     pub switched: u64,
     /// Geometric means of speedups: each problem once, and as often as it is asked for.
     pub mean_speedup: Option<f64>,
+    /// In which the true mean lies with little doubt.
+    pub mean_speedup_range: Option<(f64, f64)>,
     pub weighted_speedup: Option<f64>,
     /// Those that changed most first, slower ones before faster ones.
     pub changes: Vec<Change>,
     pub left_out: usize,
-    /// Speedups of all problems that both have, with what a picture calls them, the largest first.
+    /// Of all problems that both have, the largest first.
     #[serde(skip)]
-    pub speedups: Vec<(f64, String)>,
+    pub speedups: Vec<Speedup>,
+}
+
+impl Comparison {
+    /// The mean speedup with its uncertainty: `3.20x ± 0.11`.
+    #[must_use]
+    pub fn told(&self) -> Option<String> {
+        Some(ratio(self.mean_speedup?, self.mean_speedup_range))
+    }
 }
 
 /// What is compared, and what came of it.
@@ -123,7 +165,8 @@ impl Fold for Winners {
             self.side.counts.insert(name.clone(), *count);
         }
         let params = named_params(&group.description, &winner.outcome.candidate);
-        let best = Best { solver: winner.solver().to_string(), time_ms: winner.timing.median_ms, params };
+        let (time_ms, range_ms) = (winner.timing.median_ms, Some(likely_ms(winner.timing)));
+        let best = Best { solver: winner.solver().to_string(), time_ms, range_ms, params };
         self.side.labels.insert(name.clone(), group.problem.label());
         self.side.add(name, best);
     }
@@ -164,10 +207,8 @@ impl Side {
         let mut side = Self::default();
         for (key, entries) in &db.records {
             for entry in entries.iter().filter(|entry| entry.time_ms > 0.0) {
-                side.add(
-                    key.clone(),
-                    Best { solver: entry.solver.to_string(), time_ms: f64::from(entry.time_ms), params: Vec::new() },
-                );
+                let (solver, time_ms) = (entry.solver.to_string(), f64::from(entry.time_ms));
+                side.add(key.clone(), Best { solver, time_ms, range_ms: None, params: Vec::new() });
             }
         }
         side
@@ -178,7 +219,7 @@ impl Side {
 #[must_use]
 pub fn compare(before: &Side, after: &Side, noise: f64) -> Comparison {
     let mut all = Comparison::default();
-    let (mut logs, mut weighted, mut weight) = (0.0, 0.0, 0.0);
+    let mut gain = Gain::default();
     let mut names: Vec<&String> = before.best.keys().chain(after.best.keys()).collect();
     names.sort_unstable();
     names.dedup();
@@ -186,17 +227,17 @@ pub fn compare(before: &Side, after: &Side, noise: f64) -> Comparison {
         let (a, b) = (before.best.get(name), after.best.get(name));
         let count = after.counts.get(name).or_else(|| before.counts.get(name)).copied().unwrap_or(1);
         let label = after.labels.get(name).or_else(|| before.labels.get(name)).cloned();
-        let mut speedup = None;
+        let (mut speedup, mut speedup_range) = (None, None);
         let mut is_listed = true;
         match (a, b) {
             (Some(a), Some(b)) => {
                 let times = a.time_ms / b.time_ms;
-                speedup = Some(times);
+                let range = a.range_ms.zip(b.range_ms).map(|(a, b)| (a.0 / b.1, a.1 / b.0));
+                (speedup, speedup_range) = (Some(times), range);
                 all.common += 1;
-                logs += times.ln();
-                weighted += count as f64 * times.ln();
-                weight += count as f64;
-                all.speedups.push((times, label.clone().unwrap_or_else(|| name.clone())));
+                gain.add(speedup, range, b.time_ms, count);
+                let name = label.as_ref().unwrap_or(name).clone();
+                all.speedups.push(Speedup { name, times, range });
                 let switched = a.solver != b.solver;
                 all.switched += u64::from(switched);
                 if times > 1.0 + noise {
@@ -213,12 +254,12 @@ pub fn compare(before: &Side, after: &Side, noise: f64) -> Comparison {
         }
         if is_listed {
             let (before, after) = (a.cloned(), b.cloned());
-            all.changes.push(Change { problem: name.clone(), label, count, before, after, speedup });
+            all.changes.push(Change { problem: name.clone(), label, count, before, after, speedup, speedup_range });
         }
     }
-    all.mean_speedup = (all.common > 0).then(|| (logs / all.common as f64).exp());
-    all.weighted_speedup = (weight > 0.0).then(|| (weighted / weight).exp());
-    all.speedups.sort_by(|a, b| b.0.total_cmp(&a.0));
+    (all.mean_speedup, all.mean_speedup_range) = (gain.mean(), gain.range());
+    all.weighted_speedup = gain.weighted_mean();
+    all.speedups.sort_by(|a, b| b.times.total_cmp(&a.times));
     let order = |change: &Change| change.speedup.unwrap_or(1.0);
     all.changes.sort_by(|a, b| order(a).total_cmp(&order(b)).then_with(|| a.problem.cmp(&b.problem)));
     all.left_out = all.changes.len().saturating_sub(LISTED);
@@ -238,7 +279,9 @@ mod tests {
         let side = |times: &[(&str, f64)]| {
             let mut side = Side::default();
             for (name, time_ms) in times {
-                side.add((*name).to_string(), Best { solver: "s".to_string(), time_ms: *time_ms, params: Vec::new() });
+                let (solver, time_ms) = ("s".to_string(), *time_ms);
+                let range_ms = Some((0.9 * time_ms, 1.1 * time_ms));
+                side.add((*name).to_string(), Best { solver, time_ms, range_ms, params: Vec::new() });
             }
             side
         };
@@ -250,6 +293,10 @@ mod tests {
         let listed: Vec<&str> = found.changes.iter().map(|change| change.problem.as_str()).collect();
         assert_eq!(listed, ["b", "gone", "new", "a"]);
         assert!((found.mean_speedup.unwrap() - (2.0_f64 / 1.01).powf(1.0 / 3.0)).abs() < 1e-9);
+        let (low, high) = found.changes[0].speedup_range.unwrap();
+        assert!((low - 0.5 * 0.9 / 1.1).abs() < 1e-9 && (high - 0.5 * 1.1 / 0.9).abs() < 1e-9, "{low} {high}");
+        assert_eq!(found.changes[0].told().unwrap(), "0.50x ± 0.11");
+        assert_eq!(found.told().unwrap(), "1.26x ± 0.15");
         assert!((found.weighted_speedup.unwrap() - (32.0_f64 / 1.01).powf(0.2)).abs() < 1e-9);
     }
 }

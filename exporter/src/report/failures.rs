@@ -4,16 +4,26 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::problem::named;
 use crate::fold::Group;
+use crate::shared::{Common, SharedParams, params};
 
 /// Different words that are kept of a kind.
 const WORDS: usize = 8;
+/// Solvers of a kind whose failures are told what they share.
+const SHARED: usize = 8;
 /// Bytes kept of what was said.
 const LONGEST: usize = 1200;
 
-/// Failed candidates, by the name of the kind.
+/// Failed candidates.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Failures(pub BTreeMap<String, KindFailures>);
+#[serde(transparent)]
+pub struct Failures {
+    /// By the name of the kind.
+    pub kinds: BTreeMap<String, KindFailures>,
+    #[serde(skip)]
+    shared: SharedParams,
+}
 
 /// Failures of one kind.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -21,6 +31,8 @@ pub struct KindFailures {
     pub candidates: u64,
     /// Problems that have any.
     pub problems: u64,
+    /// What those of a solver share that others of it do not have.
+    pub shared: Vec<Common>,
     /// The first ones, as they were met.
     pub words: Vec<Words>,
     /// Candidates whose words are none of those.
@@ -34,6 +46,7 @@ pub struct Words {
     pub candidates: u64,
     pub problem: String,
     pub solver: String,
+    /// As `NAME=value ...`.
     pub params: String,
 }
 
@@ -43,15 +56,19 @@ impl Failures {
     pub fn of(group: &Group<'_>) -> Self {
         let mut failures = Self::default();
         failures.add(group);
+        failures.settle();
         failures
     }
 
     pub(super) fn add(&mut self, group: &Group<'_>) {
         let mut seen = Vec::new();
         for outcome in group.outcomes.iter().flat_map(|outcome| &outcome.candidates) {
+            let candidate = &outcome.candidate;
+            let failed = outcome.result.as_ref().err().map(|failure| failure.kind);
+            self.shared.note(&candidate.solver, &params(&group.description, candidate), failed);
             let Err(failure) = &outcome.result else { continue };
             let name = failure.kind.name();
-            let kind = self.0.entry(name.to_string()).or_default();
+            let kind = self.kinds.entry(name.to_string()).or_default();
             if !seen.contains(&name) {
                 seen.push(name);
                 kind.problems += 1;
@@ -62,15 +79,16 @@ impl Failures {
                 text: text.to_string(),
                 candidates: 0,
                 problem: group.problem.label(),
-                solver: outcome.candidate.solver.clone(),
-                params: outcome.candidate.params_text(),
+                solver: candidate.solver.clone(),
+                params: named(group, candidate),
             });
         }
     }
 
     pub(super) fn merge(&mut self, other: Self) {
-        for (name, from) in other.0 {
-            let kind = self.0.entry(name).or_default();
+        self.shared.merge(other.shared);
+        for (name, from) in other.kinds {
+            let kind = self.kinds.entry(name).or_default();
             kind.candidates += from.candidates;
             kind.problems += from.problems;
             kind.others += from.others;
@@ -81,10 +99,19 @@ impl Failures {
         }
     }
 
+    /// Adds what only all candidates together tell.
+    pub(super) fn settle(&mut self) {
+        for common in self.shared.told() {
+            if let Some(kind) = self.kinds.get_mut(common.kind).filter(|kind| kind.shared.len() < SHARED) {
+                kind.shared.push(common);
+            }
+        }
+    }
+
     /// Candidates that failed, whatever the kind.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.0.values().map(|kind| kind.candidates).sum()
+        self.kinds.values().map(|kind| kind.candidates).sum()
     }
 }
 

@@ -56,13 +56,18 @@ impl Gain {
         (self.problems > 0).then(|| (self.logs / self.problems as f64).exp())
     }
 
-    /// The mean with its uncertainty, as each problem's is told: `1.93x ± 0.02`. Problems are in doubt apart from each other, so theirs add
-    /// up as squares.
+    /// In which the true mean lies with little doubt. Problems are in doubt apart from each other, so theirs add up as squares.
     #[must_use]
-    pub fn told(&self) -> Option<String> {
+    pub fn range(&self) -> Option<(f64, f64)> {
         let mean = self.mean()?;
         let half = self.doubt.sqrt() / self.problems as f64;
-        Some(ratio(mean, Some((mean * (-half).exp(), mean * half.exp()))))
+        Some((mean * (-half).exp(), mean * half.exp()))
+    }
+
+    /// The mean with its uncertainty, as each problem's is told: `1.93x ± 0.02`.
+    #[must_use]
+    pub fn told(&self) -> Option<String> {
+        Some(ratio(self.mean()?, self.range()))
     }
 
     /// The same, each problem as often as it is asked for.
@@ -79,8 +84,10 @@ pub struct Gains {
     pub default: Gain,
     /// Against the spec's reference.
     pub reference: Gain,
-    /// Problems without a winner.
+    /// Problems that came to an end without a winner.
     pub without_winner: u64,
+    /// Problems that have no winner yet.
+    pub under_way: u64,
 }
 
 impl Gains {
@@ -93,7 +100,11 @@ impl Gains {
     }
 
     pub(super) fn add(&mut self, row: &Row) {
-        self.count(&row.summary, row.count);
+        if row.under_way {
+            self.under_way += 1;
+        } else {
+            self.count(&row.summary, row.count);
+        }
     }
 
     fn count(&mut self, summary: &Summary, count: u64) {
@@ -110,6 +121,7 @@ impl Gains {
         self.default.merge(&other.default);
         self.reference.merge(&other.reference);
         self.without_winner += other.without_winner;
+        self.under_way += other.under_way;
     }
 }
 

@@ -34,13 +34,17 @@ pub struct Row {
     pub digest: Digest,
     /// How often it is asked for.
     pub count: u64,
+    /// It has no winner yet, and work is left.
+    pub under_way: bool,
     #[serde(flatten)]
     pub summary: Summary,
 }
 
 impl Row {
-    pub(super) fn of(group: &Group<'_>, digest: Digest, count: u64) -> Self {
-        Self { digest, count, summary: Summary::of(group) }
+    /// `is_open`: it has work left.
+    pub(super) fn of(group: &Group<'_>, digest: Digest, count: u64, is_open: bool) -> Self {
+        let summary = Summary::of(group);
+        Self { digest, count, under_way: is_open && summary.winner.is_none(), summary }
     }
 }
 
@@ -63,6 +67,7 @@ pub struct Detail {
     pub drift: Option<(i64, i64)>,
     /// Of the winner's solver, those that matter most first.
     pub params: Vec<ParamEffect>,
+    pub params_left_out: usize,
     pub failures: Failures,
 }
 
@@ -94,7 +99,7 @@ pub struct Finalist {
     pub median_ms: f64,
     pub spread_ms: f64,
     pub samples: usize,
-    /// It can not be told apart from the fastest.
+    /// There is a winner, and it can not be told apart from the fastest.
     pub ties: bool,
     pub is_winner: bool,
 }
@@ -141,6 +146,9 @@ impl Detail {
         let mut solvers = spreads(group, &timed);
         let solvers_left_out = solvers.len().saturating_sub(SOLVERS);
         solvers.truncate(SOLVERS);
+        let mut params = effects(group, row, &timed);
+        let params_left_out = params.len().saturating_sub(PARAMS);
+        params.truncate(PARAMS);
         Self {
             row: row.clone(),
             solvers,
@@ -150,7 +158,8 @@ impl Detail {
             timed: timed.len(),
             clock_mhz: clocks(group.outcomes).fold(None, |range, mhz| widened(range, Some(mhz))),
             drift: drifts(group.outcomes).fold(None, |range, percent| widened(range, Some(percent))),
-            params: effects(group, row, &timed),
+            params,
+            params_left_out,
             failures: Failures::of(group),
         }
     }
@@ -177,7 +186,7 @@ fn timed(outcomes: &[Outcome]) -> Vec<Timed<'_>> {
 }
 
 /// Params by name.
-fn named(group: &Group<'_>, candidate: &Candidate) -> String {
+pub(super) fn named(group: &Group<'_>, candidate: &Candidate) -> String {
     let solver = group.description.solver(&candidate.solver);
     let name = |index: usize| solver.and_then(|solver| solver.params.get(index));
     let params = candidate.params.iter().enumerate().map(|(index, value)| match name(index) {
@@ -237,7 +246,7 @@ fn finalists(group: &Group<'_>) -> Vec<Finalist> {
         median_ms: timed.timing.median_ms,
         spread_ms: timed.timing.spread_ms,
         samples: timed.timing.samples_ms.len(),
-        ties: timed.ties_with(&fastest),
+        ties: winner.is_some() && timed.ties_with(&fastest),
         is_winner: winner
             .is_some_and(|winner| winner.outcome.candidate == timed.outcome.candidate && winner.timing == timed.timing),
     };
@@ -282,7 +291,6 @@ fn effects(group: &Group<'_>, row: &Row, timed: &[Timed<'_>]) -> Vec<ParamEffect
     let mut effects: Vec<_> = names.iter().enumerate().filter_map(effect).collect();
     effects.retain(|effect| effect.values.len() > 1);
     effects.sort_by(|a, b| b.effect.total_cmp(&a.effect));
-    effects.truncate(PARAMS);
     effects
 }
 

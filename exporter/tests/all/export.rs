@@ -271,7 +271,7 @@ async fn groups_that_are_not_finished_are_counted() {
     sample.unsettled = 3;
     let out = tempfile::tempdir().unwrap();
     let report = exported(&sample, out.path()).await;
-    assert_eq!(report.warnings, ["3 of 3 groups are not finished yet"]);
+    assert_eq!(report.warnings, ["3 of 3 problems are not finished yet"]);
     let files = files(out.path());
     assert_eq!((files["gfx90a68.HIP.fdb.txt"].len(), files["gfx90a68.db.txt"].as_slice()), (0, PERF.as_bytes()));
 }

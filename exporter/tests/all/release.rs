@@ -151,7 +151,7 @@ async fn what_can_not_be_released_is_told() {
         async move { create(store, &request).await.unwrap_err().to_string() }
     };
     let error = told(of_session("1", "open")).await;
-    assert!(error.starts_with("session open: 1 of 1 groups are not finished"), "{error}");
+    assert!(error.starts_with("session open: 1 of 1 problems are not finished"), "{error}");
     assert!(told(of_session("1", "none")).await.contains("there is none of that name; there is open"));
     let from = |from: &str, target: Option<&str>| CreateRequest {
         from: Some(from.to_string()),

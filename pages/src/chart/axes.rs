@@ -4,16 +4,17 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
-/// Height below a chart of ticks alone, and of ticks and a title.
+/// Height of the ticks below a chart. The title of its axis is text of the page.
 pub const UNTITLED: i32 = 24;
-pub const TITLED: i32 = 40;
-/// What is above and below the marks of a chart with a titled axis: its margins, and that.
-pub const FRAME: u32 = ABOVE + BELOW + TITLED as u32;
-/// Margins of every chart, and that below it: a title's descenders.
+/// What is above and below the marks of a chart: its margins, and its ticks.
+pub const FRAME: u32 = ABOVE + BELOW + UNTITLED as u32;
+/// Margins of every chart, and that below it: a tick's descenders.
 pub const ABOVE: u32 = 9;
-pub const BELOW: u32 = 10;
-/// Ticks of an axis at most.
-const TICKS: usize = 6;
+pub const BELOW: u32 = 4;
+/// Ticks at most of an axis with much room.
+pub const TICKS: usize = 6;
+/// Labels that such an axis has room for side by side.
+pub const ROOM: f64 = 12.0;
 /// Digits at which a decade is ticked, from few to many.
 const OF_DECADES: [&[f64]; 3] = [&[1.0], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]];
 /// Where the largest is less than this many times the smallest, ticks at even steps are far enough apart on a logarithmic axis.
@@ -50,22 +51,22 @@ impl Ranged for Axis {
     }
 }
 
-/// A logarithmic axis.
-pub fn logarithmic(low: f64, high: f64) -> Axis {
-    Axis { range: low..high, is_logarithmic: true, ticks: of_ratios(low, high) }
+/// A logarithmic axis with room for so many labels side by side.
+pub fn logarithmic(low: f64, high: f64, room: f64) -> Axis {
+    Axis { range: low..high, is_logarithmic: true, ticks: of_ratios(low, high, room) }
 }
 
-/// An axis of counts.
-pub fn wholes(low: f64, high: f64) -> Axis {
-    let step = steps(high - low).find(|step| *step >= 1.0 && multiples(low..high, *step).len() <= TICKS + 2);
+/// An axis of counts, which are short: two ticks more than `most`.
+pub fn wholes(low: f64, high: f64, most: usize) -> Axis {
+    let step = steps(high - low).find(|step| *step >= 1.0 && multiples(low..high, *step).len() <= most + 2);
     even(low..high, step.unwrap_or(1.0))
 }
 
 /// An axis of milliseconds since its beginning.
-pub fn spans(end: f64) -> Axis {
+pub fn spans(end: f64, most: usize) -> Axis {
     let weeks = (1..).map(|weeks| 7.0 * 86_400_000.0 * f64::from(weeks));
     let mut steps = OF_TIME.into_iter().map(|step| step as f64).chain(weeks);
-    let step = steps.find(|step| end / step < TICKS as f64).unwrap_or(end);
+    let step = steps.find(|step| end / step < most as f64).unwrap_or(end);
     // One that is shorter than any has its end.
     let step = if step > end { end } else { step };
     even(0.0..end, step)
@@ -76,7 +77,7 @@ fn even(range: Range<f64>, step: f64) -> Axis {
     Axis { range, is_logarithmic: false, ticks }
 }
 
-fn of_ratios(low: f64, high: f64) -> Vec<f64> {
+fn of_ratios(low: f64, high: f64, room: f64) -> Vec<f64> {
     let decades = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
     let of_digits = |digits: &[f64]| -> Vec<f64> {
         let of_decade = |decade| digits.iter().map(move |digit| digit * 10_f64.powi(decade));
@@ -84,7 +85,10 @@ fn of_ratios(low: f64, high: f64) -> Vec<f64> {
     };
     let even = steps(high - low).filter(|_| high / low < EVEN).map(|step| multiples(low..high, step));
     // The densest that is not too dense.
-    let fits = |ticks: &Vec<f64>| ticks.len() <= TICKS;
+    let apart = (high / low).powf(1.0 / room);
+    let fits = |ticks: &Vec<f64>| {
+        ticks.len() <= TICKS && ticks.iter().zip(ticks.iter().skip(1)).all(|(tick, next)| next / tick >= apart)
+    };
     let found = OF_DECADES.map(of_digits).into_iter().filter(fits).max_by_key(Vec::len);
     let even = even.filter(fits).max_by_key(Vec::len).unwrap_or_default();
     let found = found.filter(|found| found.len() >= even.len().max(2)).unwrap_or(even);
@@ -121,14 +125,16 @@ mod tests {
     fn ratios_have_ticks_that_differ_whatever_their_range() {
         for (low, high) in [(0.95, 1.05), (0.95, 3.3), (0.9, 12.0), (1.0, 1e3), (0.012, 0.014), (3.1, 3.5), (1e-3, 1e9)]
         {
-            told(&of_ratios(low, high), times_or_ms(low));
+            told(&of_ratios(low, high, ROOM), times_or_ms(low));
+            told(&of_ratios(low, high, 3.0), times_or_ms(low));
         }
-        assert_eq!(told(&of_ratios(0.95, 1.9), times), ["1.00 ×", "1.20 ×", "1.40 ×", "1.60 ×", "1.80 ×"]);
-        assert_eq!(told(&of_ratios(0.9, 12.0), ms), ["1.00 ms", "2.00 ms", "5.00 ms", "10.0 ms"]);
+        assert_eq!(told(&of_ratios(0.95, 1.9, ROOM), times), ["1.00 ×", "1.20 ×", "1.40 ×", "1.60 ×", "1.80 ×"]);
+        assert_eq!(told(&of_ratios(0.9, 12.0, ROOM), ms), ["1.00 ms", "2.00 ms", "5.00 ms", "10.0 ms"]);
         let mut low = 1e-4;
         while low < 1e4 {
             for ratio in [1.1, 1.3, 2.0, 2.9, 3.1, 7.0, 40.0, 1e3, 1e6] {
-                told(&of_ratios(low, low * ratio), ms);
+                told(&of_ratios(low, low * ratio, ROOM), ms);
+                told(&of_ratios(low, low * ratio, 3.0), ms);
             }
             low *= 1.37;
         }
@@ -141,10 +147,11 @@ mod tests {
     #[test]
     fn counts_and_spans_have_ticks_that_differ() {
         for end in 2..5_000 {
-            told(&wholes(0.0, f64::from(end)).ticks, |value| format!("{value:.0}"));
+            told(&wholes(0.0, f64::from(end), TICKS).ticks, |value| format!("{value:.0}"));
         }
         for end in [3.0, 150.0, 999.0, 1e3, 7e3, 6e4, 4e6, 1e8, 3e9] {
-            told(&spans(end).ticks, |value| long(value as u64));
+            told(&spans(end, TICKS).ticks, |value| long(value as u64));
+            told(&spans(end, TICKS - 2).ticks, |value| long(value as u64));
         }
     }
 }

@@ -33,14 +33,16 @@ impl Colour {
 pub struct Surface<'a> {
     out: &'a mut String,
     size: (u32, u32),
+    /// Whether marks say their values.
+    tells: bool,
     title: String,
 }
 
 type Drawn = Result<(), DrawingErrorKind<Infallible>>;
 
 impl<'a> Surface<'a> {
-    pub fn new(out: &'a mut String, width: u32, height: u32) -> Self {
-        Self { out, size: (width, height), title: String::new() }
+    pub fn new(out: &'a mut String, size: (u32, u32), tells: bool) -> Self {
+        Self { out, size, tells, title: String::new() }
     }
 
     /// An element of this class and colour, whose attributes `attributes` writes.
@@ -205,7 +207,9 @@ impl<'a, C: 'a> PointCollection<'a, C> for &'a Mark<C> {
 
 impl<C> Drawable<Surface<'_>> for Mark<C> {
     fn draw<I: Iterator<Item = BackendCoord>>(&self, pos: I, surface: &mut Surface<'_>, _: (u32, u32)) -> Drawn {
-        surface.title.clone_from(&self.title);
+        if surface.tells {
+            surface.title.clone_from(&self.title);
+        }
         let points: Vec<BackendCoord> = pos.collect();
         let style = self.colour.rgb();
         let drawn = match (self.shape, points.as_slice()) {

@@ -32,6 +32,17 @@ impl Found {
             _ => progress.state(),
         }
     }
+
+    /// Whether somebody who is here has a job of the session in hand.
+    pub fn has_worker(&self, session: &SessionName) -> bool {
+        let here = self.workers.iter().filter(|worker| worker.whereabouts(self.now_ms).is_here());
+        here.flat_map(|worker| &worker.doing).any(|doing| doing.session == *session)
+    }
+
+    /// Whether work of the session is left that is not kept for later.
+    pub fn is_open(&self, session: &SessionName, progress: &Progress) -> bool {
+        !progress.is_settled() && self.standings.get(session).is_none_or(|standing| standing.runs())
+    }
 }
 
 pub async fn gather(store: &dyn Store, around: &dyn Around) -> Result<Found, StoreError> {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use bluefin_common::metrics::Step;
 use bluefin_common::roster::Whereabouts;
-use bluefin_common::session::SessionName;
+use bluefin_common::session::{Session, SessionName};
 use serde::Serialize;
 
 use super::found::{Found, candidates, failed, jobs};
@@ -15,6 +15,8 @@ pub const STEP_MS: u64 = 15_000;
 const POINTS: usize = 240;
 /// Points that a rate, an estimate and a share are taken from: five minutes.
 const RECENT: usize = 20;
+/// Points of a session from which on it is known whether anything happens to it: a minute.
+const KNOWN: usize = 5;
 const MINUTE_MS: f64 = 60_000.0;
 
 /// One step, as columns of a chart.
@@ -40,6 +42,12 @@ struct Done {
     candidates: u64,
     failed: u64,
     jobs: u64,
+}
+
+impl Done {
+    fn amounts(self) -> (u64, u64) {
+        (self.candidates, self.jobs)
+    }
 }
 
 /// What is remembered, none of it longer than an hour.
@@ -98,11 +106,20 @@ impl History {
         true
     }
 
-    /// Candidates a minute of the last steps, all sessions together.
-    pub fn rate(&self) -> Option<f64> {
+    /// Candidates a minute, all sessions together, and over how many of the last milliseconds that is.
+    pub fn rate(&self) -> Option<(f64, u64)> {
         let recent = self.points.len().min(RECENT);
         let sum: f64 = self.points.iter().rev().take(recent).map(|point| point.candidates).sum();
-        (recent > 0).then(|| sum / recent as f64)
+        (recent > 0).then(|| (sum / recent as f64, recent as u64 * STEP_MS))
+    }
+
+    /// Whether something happened to a session in the last five minutes: jobs of it were done, it was made, or it has not been looked
+    /// at for long.
+    pub fn is_active(&self, session: &Session, now_ms: u64) -> bool {
+        let is_new = now_ms.saturating_sub(session.created_ms) < RECENT as u64 * STEP_MS;
+        let Some(steps) = self.sessions.get(&session.name).filter(|steps| steps.len() >= KNOWN) else { return true };
+        let first = steps.get(steps.len().saturating_sub(RECENT + 1));
+        is_new || first.zip(steps.back()).is_some_and(|(first, last)| first.amounts() != last.amounts())
     }
 
     /// Candidates of a session at each step of the last hour.

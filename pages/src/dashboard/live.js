@@ -7,16 +7,17 @@
 
   // Ages count on by themselves.
   const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
-  const aged = (seconds) => {
-    if (seconds < 1) return "now";
+  const aged = (seconds, lasts) => {
+    if (seconds < 1) return lasts ? "just begun" : "now";
     const [size, unit] = units.find(([size]) => seconds >= size);
-    return `${Math.floor(seconds / size)} ${unit} ago`;
+    const words = `${Math.floor(seconds / size)} ${unit}`;
+    return lasts ? `for ${words}` : `${words} ago`;
   };
   const age = () => all("time[datetime]").forEach((time) => {
     const at = Date.parse(time.dateTime);
     if (Number.isNaN(at)) return;
     time.title ||= time.textContent;
-    const words = aged((Date.now() - at) / 1000);
+    const words = aged((Date.now() - at) / 1000, "lasts" in time.dataset);
     if (time.textContent !== words) time.textContent = words;
   });
 
@@ -45,7 +46,7 @@
     const page = new DOMParser().parseFromString(text, "text/html");
     const [old, now] = [one("main"), page.querySelector("main")];
     if (!now) return;
-    const name = (details) => details.textContent.slice(0, 80);
+    const name = (details) => details.querySelector("[id]")?.id ?? details.textContent.slice(0, 80);
     const open = new Set(all("details", old).filter((details) => details.open).map(name));
     all("details", now).forEach((details) => { details.open = open.has(name(details)); });
     all("[data-keep]", now).forEach((kept) => document.getElementById(kept.id) && kept.replaceWith(document.getElementById(kept.id)));
@@ -59,7 +60,7 @@
 
   // Charts answer to the pointer: values below, a part by drawing over it, all of it by a double click.
   const kinds = [
-    { title: "candidates a minute", lines: [["all", "candidates", "--first"], ["failed", "failed", "--second"]] },
+    { title: "candidates a minute, of each 15 s", lines: [["all", "candidates", "--first"], ["failed", "failed", "--second"]] },
     { title: "messages that wait", lines: [["to be compiled", "to_compile", "--first"], ["to be evaluated", "to_evaluate", "--third"]] },
     { title: "eval workers with a job, %", lines: [["busy", "busy", "--first"]], range: [0, 100] },
   ];
@@ -70,21 +71,29 @@
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const build = () => {
     const root = document.getElementById("charts");
-    if (!root || typeof uPlot === "undefined") return;
+    if (!root || typeof uPlot === "undefined" || !known().length) return;
     charts.forEach(({ plot }) => plot.destroy());
     root.replaceChildren();
     const clock = (at) => new Date(at * 1000).toTimeString().slice(0, 8);
+    const ticked = (_, ticks) => ticks.map((at) => clock(at).slice(0, ticks.every((tick) => tick % 60 === 0) ? 5 : 8));
+    // A minute at least, so that no two ticks read the same.
+    const reach = (plot, from, to) => {
+      const end = plot.data[0].length === 1 ? plot.data[0][0] : to;
+      return end === null ? [from, to] : [Math.min(from, end - 60), end];
+    };
     charts = known().map((kind) => {
       const figure = root.appendChild(document.createElement("figure"));
       figure.appendChild(document.createElement("figcaption")).textContent = kind.title;
       const rule = { stroke: color("--rule"), width: 1 };
       const axis = { stroke: color("--faint"), grid: rule, ticks: rule, font: "12px system-ui, sans-serif" };
       const range = kind.range ? () => kind.range : (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.05];
+      const rounded = (value) => (typeof value === "number" ? Math.round(value * 10) / 10 : value);
       // Where no pointer is, it is said how things are now.
-      const told = (plot, value, series, at) => (at === null ? plot.data[series].at(-1) : value) ?? "–";
-      const series = kind.lines.map(([label, , name]) => ({ label, stroke: color(name), width: 2, value: told, points: { show: false } }));
+      const told = (plot, value, series, at) => rounded((at === null ? plot.data[series].at(-1) : value) ?? "–");
+      const series = kind.lines.map(([label, , name]) => ({ label, stroke: color(name), width: 2, value: told, points: { show: (plot) => plot.data[0].length === 1 } }));
       const plot = new uPlot({
-        width: Math.max(figure.clientWidth, 240), height: 180, scales: { y: { range } }, axes: [{ ...axis, values: (_, ticks) => ticks.map((at) => clock(at)) }, { ...axis, size: 44 }],
+        width: Math.max(figure.clientWidth, 240), height: 180, scales: { x: { range: reach }, y: { range } },
+        axes: [{ ...axis, space: 64, values: ticked }, { ...axis, size: 44 }],
         series: [{ label: "at", value: (...all) => clock(told(...all)) }, ...series], cursor: { y: false },
       }, columns(kind), figure);
       all("th", figure).forEach((head) => { head.scope = "col"; });

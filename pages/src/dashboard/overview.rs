@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 use super::found::{Found, candidates, failed, jobs};
 use super::history::STEP_MS;
-use super::watch::Look;
+use super::watch::{Look, Pace};
 use crate::words::{count, long, when};
 
 /// Events that are shown.
@@ -23,7 +23,7 @@ pub fn page(look: &Look) -> Markup {
     };
     html! {
         h1 { "Sessions" }
-        (cards(found, look.rate))
+        (cards(found, look))
         @if found.sessions.is_empty() { p { "There is none yet." } } @else { (sessions(found, look)) }
         @if found.left_out > 0 { p { (found.left_out) " older sessions are left out." } }
         h2 { "The last hour" }
@@ -55,25 +55,34 @@ pub fn page(look: &Look) -> Markup {
 
 /// When something was: an age, which the page's script counts on.
 fn age(ms: u64) -> Markup {
-    html! { time datetime=(when(ms).replace(" UTC", "Z").replacen(' ', "T", 1)) { (when(ms)) } }
+    html! { time datetime=(stamp(ms)) { (when(ms)) } }
+}
+
+/// For how long something goes on, which the page's script counts on.
+fn lasting(since_ms: u64) -> Markup {
+    html! { time data-lasts datetime=(stamp(since_ms)) { "since " (when(since_ms)) } }
+}
+
+fn stamp(ms: u64) -> String {
+    when(ms).replace(" UTC", "Z").replacen(' ', "T", 1)
 }
 
 /// The numbers that matter.
-fn cards(found: &Found, rate: Option<f64>) -> Markup {
+fn cards(found: &Found, look: &Look) -> Markup {
     let here = found.workers.iter().filter(|worker| worker.whereabouts(found.now_ms).is_here());
     let working = here.clone().filter(|worker| worker.whereabouts(found.now_ms) == Whereabouts::Working).count();
-    let open = found.sessions.iter().filter(|(_, progress)| !progress.is_settled()).count();
+    let going = look.paces.sessions.iter().filter(|pace| pace.goes_on).count();
     let waiting = match &found.queues {
         Some(Ok(queues)) => Some(count(queues.values().sum())),
         Some(Err(_)) => Some("away".to_string()),
         None => None,
     };
-    let rate = rate.map_or_else(|| "–".to_string(), |rate| count(rate.round() as u64));
+    let rate = look.rate.map_or_else(|| "–".to_string(), |(rate, _)| count(rate.round() as u64));
     html! {
         ul.cards {
-            li { strong { (open) " of " (found.sessions.len()) } "sessions go on" }
+            li { strong { (going) " of " (found.sessions.len()) } @if found.sessions.len() == 1 { "session goes on" } @else { "sessions go on" } }
             @if !found.workers.is_empty() { li { strong { (working) " of " (here.count()) } "workers have a job" } }
-            li { strong { (rate) } "candidates a minute" }
+            li { strong { (rate) } "candidates a minute" @if let Some((_, over_ms)) = look.rate { br; span.faint { "over the last " (long(over_ms)) } } }
             @if let Some(waiting) = waiting { li { strong { (waiting) } "messages wait" } }
         }
     }
@@ -90,17 +99,17 @@ fn workers(found: &Found, shares: &[Option<f64>]) -> Markup {
                 @let at = worker.whereabouts(found.now_ms);
                 @let settled = |name: &str| worker.settled.get(name).copied().unwrap_or(0);
                 tr data-row {
-                    th scope="row" { (worker.worker) } td data-l="step" { (worker.step) } td data-l="serves" { (worker.serves.join(" ")) }
-                    td data-l="state" { span.bad[at == Whereabouts::Gone] { (at.name()) } @if let Some(reason) = &worker.waits { ": " (reason) } }
+                    th.line scope="row" { (worker.worker) } td data-l="step" { (worker.step) } td.line data-l="serves" { (worker.serves.join(" ")) }
+                    td data-l="state" { span.line.bad[at == Whereabouts::Gone] { (at.name()) } @if let Some(reason) = &worker.waits { ": " (reason) } }
                     td data-l="on" { @if at.is_here() && let Some(doing) = worker.doing.first() {
                         @match doing.digest {
                             Some(digest) => a href=(format!("/session/{}/{digest}", doing.session)) { (doing.problem) },
                             None => (doing.problem),
                         }
-                        span.faint { ", since " (age(doing.since_ms)) }
+                        span.faint { ", " (lasting(doing.since_ms)) }
                         @if worker.in_hand > 1 { span.faint { ", and " (worker.in_hand - 1) " more" } }
                     } }
-                    td data-l="busy" { @if at.is_here() && let Some(share) = share { (bar(share, 100.0, "busy in the last five minutes", &format!("{share:.0} %"))) } }
+                    td.line data-l="busy" { @if at.is_here() && let Some(share) = share { (bar(share, 100.0, "busy in the last five minutes", &format!("{share:.0} %"))) } }
                     td.n data-l="done" { (count(settled("done"))) } td.n data-l="given up" { (count(settled("dead"))) } td data-l="seen" { (age(worker.seen_ms)) }
                 }
             } }
@@ -127,22 +136,22 @@ fn sessions(found: &Found, look: &Look) -> Markup {
             .join(", ")
     };
     let named = |progress: &Progress, name: &str| progress.candidates.get(name).copied().unwrap_or(0);
-    let nothing = (Vec::new(), None);
+    let nothing = Pace::default();
     let paces = look.paces.sessions.iter().chain(std::iter::repeat(&nothing));
     html! {
         div.scroll tabindex="0" role="group" aria-label="sessions" { table.stack {
             thead { tr { th scope="col" { "session" } th scope="col" { "target" } th scope="col" { "state" } th scope="col" { "jobs" }
                 th scope="col" { "left" } th scope="col" { "pace" } th.n scope="col" { "problems" } th.n scope="col" { "timed" } th.n scope="col" { "pruned" } th.n scope="col" { "failed" }
                 th.n scope="col" { "on devices" } th scope="col" { "made" } } }
-            tbody { @for ((session, progress), (steps, left_ms)) in found.sessions.iter().zip(paces) {
+            tbody { @for ((session, progress), at) in found.sessions.iter().zip(paces) {
                 @let (done, planned) = jobs(progress);
                 tr data-row {
                     th scope="row" { a href=(format!("/session/{}", session.name)) { (session.name) } @if !session.label.is_empty() { br; span.faint { (session.label) } } }
                     td data-l="target" { (session.target) @if session.method.to_string() != "kernels" { br; span.faint { (session.method) } } }
-                    td data-l="state" { (found.state(session, progress)) }
+                    td data-l="state" { @if at.waits { "waits" br; span.faint.line { "nobody is at it" } } @else { (found.state(session, progress)) } }
                     td data-l="jobs" { @if planned > 0 { (bar(done as f64, planned as f64, "jobs that are done, of those that are planned", &in_words(progress))) } }
-                    td data-l="left" { @if let Some(left_ms) = left_ms { (about(*left_ms)) } }
-                    td data-l="pace" { (pace(session, steps)) }
+                    td data-l="left" { @if let Some(left_ms) = at.left_ms { (about(left_ms)) } }
+                    td data-l="pace" { (pace(session, &at.steps)) }
                     td.n data-l="problems" { (count(progress.groups.saturating_sub(progress.unsettled_groups))) " / " (count(progress.groups)) }
                     td.n data-l="timed" { (count(named(progress, "timed"))) } td.n data-l="pruned" { (count(named(progress, "pruned"))) }
                     td.n data-l="failed" { (count(failed(progress).map(|(_, amount)| amount).sum())) @if let Some(share) = share_failed(progress) { span.faint { " (" (share) ")" } } }

@@ -25,17 +25,31 @@ pub struct Look {
     pub found: Result<Found, String>,
     pub points: Vec<Point>,
     pub events: Vec<Event>,
-    pub rate: Option<f64>,
+    /// Candidates a minute, and over how many milliseconds.
+    pub rate: Option<(f64, u64)>,
     pub paces: Paces,
 }
 
 /// What is said of single sessions and workers beside what was found.
 #[derive(Default)]
 pub struct Paces {
-    /// For each session that was found: candidates at each step of the last hour, and how long it will take.
-    pub sessions: Vec<(Vec<u64>, Option<u64>)>,
+    /// For each session that was found.
+    pub sessions: Vec<Pace>,
     /// For each worker: how much of the last minutes it worked, in percent.
     pub workers: Vec<Option<f64>>,
+}
+
+/// How fast a session goes.
+#[derive(Default)]
+pub struct Pace {
+    /// Candidates at each step of the last hour.
+    pub steps: Vec<u64>,
+    /// Milliseconds until it is done.
+    pub left_ms: Option<u64>,
+    /// Work is left, and somebody is at it.
+    pub goes_on: bool,
+    /// Work is left, and nobody is at it.
+    pub waits: bool,
 }
 
 /// The one who looks.
@@ -94,7 +108,10 @@ impl Watch {
                 let (done, planned) = super::found::jobs(progress);
                 let left = planned.saturating_sub(done);
                 let left_ms = if progress.is_settled() { None } else { history.left_ms(&session.name, left) };
-                paces.sessions.push((history.steps(&session.name), left_ms));
+                let is_open = found.is_open(&session.name, progress);
+                let goes_on = is_open && (found.has_worker(&session.name) || history.is_active(session, found.now_ms));
+                let steps = history.steps(&session.name);
+                paces.sessions.push(Pace { steps, left_ms, goes_on, waits: is_open && !goes_on });
             }
             paces.workers = found.workers.iter().map(|one| history.share(&one.worker, &one.serves)).collect();
         }

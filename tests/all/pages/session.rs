@@ -13,7 +13,7 @@ use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
 use bluefin_common::metrics::Step;
 use bluefin_common::outcome::{CandidateOutcome, DeviceState, Outcome, Timing};
-use bluefin_common::problem::{AiterProblem, Problem};
+use bluefin_common::problem::{AiterProblem, Problem, driver};
 use bluefin_common::roster::{EVERY, Presence};
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::{Planned, Sessions as _, Work as _};
@@ -29,15 +29,49 @@ pub fn planted() -> &'static str {
 
 const BEGAN_MS: u64 = 1_760_000_000_000;
 
+/// What is in a session.
+struct Names {
+    problems: Vec<Problem>,
+    solvers: [String; 2],
+    params: Vec<String>,
+}
+
 /// Writes `problems` problems with `candidates` each into a state file, session `planted`.
 pub async fn write(path: &Path, problems: u64, candidates: u64) {
+    let problem = |index| {
+        let name = if index == 0 { planted().to_string() } else { format!("shape-{index}") };
+        Problem::Aiter(AiterProblem::new("gemm".to_string(), vec![("M".to_string(), name)]).unwrap())
+    };
+    let streaming = format!("Streaming <b>{}</b>", planted()).replace("<b>example</b>", "");
+    let names = Names {
+        problems: (0..problems).map(problem).collect(),
+        solvers: ["Tiled".to_string(), streaming.trim().to_string()],
+        params: vec!["TILE".to_string(), format!("UNROLL{}", planted())],
+    };
+    fill(path, &names, candidates).await;
+}
+
+/// The same with the convolutions of ResNet-50, and names as long as those of the solvers that are shipped.
+pub async fn write_resnet(path: &Path) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/resnet50.txt");
+    let commands = std::fs::read_to_string(file).unwrap();
+    let commands = commands.lines().filter_map(|line| line.strip_prefix("./bin/MIOpenDriver "));
+    let names = Names {
+        problems: commands.flat_map(|line| driver::parse(line, None).unwrap()).collect(),
+        solvers: ["BluefinConvBwdWeightsHostGemm", "BluefinConvBwdWeightsHostDirect"].map(str::to_string),
+        params: ["VL", "TK", "TV", "KC", "NC", "ORDER"].map(str::to_string).into(),
+    };
+    fill(path, &names, 40).await;
+}
+
+async fn fill(path: &Path, names: &Names, candidates: u64) {
     let store = SqliteStore::open(path).await.unwrap();
     let label = format!("label {}", planted());
     let session = Session::of_kernels("planted".parse().unwrap(), Target::Host, &label, &[Stage::Perf], BEGAN_MS);
     store.create_session(&session).await.unwrap();
     store.pin(&session.name, "device.host", planted()).await.unwrap();
-    for index in 0..problems {
-        let outcome = outcome(&session, index, candidates);
+    for index in 0..names.problems.len() {
+        let outcome = outcome(&session, names, index as u64, candidates);
         store.plan(&session.name, &[Planned::of(&outcome.job)]).await.unwrap();
         store.put_last_outcome(&outcome).await.unwrap();
     }
@@ -49,21 +83,18 @@ pub async fn write(path: &Path, problems: u64, candidates: u64) {
     store.close().await;
 }
 
-fn outcome(session: &Session, index: u64, candidates: u64) -> Outcome {
-    let name = if index == 0 { planted().to_string() } else { format!("shape-{index}") };
-    let problem = AiterProblem::new("gemm".to_string(), vec![("M".to_string(), name)]).unwrap();
-    let solver = |name: &str| SolverInfo {
-        name: name.to_string(),
-        params: vec!["TILE".to_string(), format!("UNROLL{}", planted())],
-        default: Some(vec![Value::Int(0), Value::Int(1)]),
+fn outcome(session: &Session, names: &Names, index: u64, candidates: u64) -> Outcome {
+    let params = |at: u64| {
+        let values = [at / 2 % 8, 1 + at / 16].into_iter().chain(std::iter::repeat(144));
+        values.take(names.params.len()).map(|value| Value::Int(value as i64)).collect::<Vec<_>>()
+    };
+    let solver = |name: &String| SolverInfo {
+        name: name.clone(),
+        params: names.params.clone(),
+        default: Some(params(0)),
         ..SolverInfo::default()
     };
-    let streaming = format!("Streaming <b>{}</b>", planted()).replace("<b>example</b>", "");
-    let names = ["Tiled", streaming.trim()];
-    let candidate = |at: u64| Candidate {
-        solver: names[at as usize % 2].to_string(),
-        params: vec![Value::Int((at / 2 % 8) as i64), Value::Int((1 + at / 16) as i64)],
-    };
+    let candidate = |at: u64| Candidate { solver: names.solvers[at as usize % 2].clone(), params: params(at) };
     let result = |at: u64| {
         if at % 29 == 7 {
             let detail = format!("error: no such register {}\nnote: {}", planted(), at % 3);
@@ -80,7 +111,7 @@ fn outcome(session: &Session, index: u64, candidates: u64) -> Outcome {
         session: session.name.clone(),
         stage: Stage::Perf,
         target: Target::Host,
-        problem: Problem::Aiter(problem),
+        problem: names.problems[index as usize].clone(),
         method: Method::KERNELS,
         spec: Digest::of(b"a spec"),
         toolchain: "cc".to_string(),
@@ -95,7 +126,7 @@ fn outcome(session: &Session, index: u64, candidates: u64) -> Outcome {
     let description = Description {
         library: format!("spec {}", planted()),
         reference: Some(candidate(2)),
-        solvers: names.map(solver).into(),
+        solvers: names.solvers.iter().map(solver).collect(),
         ..Description::default()
     };
     let state = DeviceState { temperature_c: Some(60), reference_clock_mhz: Some(1750), ..DeviceState::default() };

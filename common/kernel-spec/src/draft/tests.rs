@@ -86,6 +86,13 @@ fn files_beside_it_travel() {
 }
 
 #[test]
+fn the_kernel_that_is_called_plain_is_the_reference() {
+    let text = "void scale(const float *x, float *y, long n) { }\nvoid scale_reference(const float *x, float *y, long n) { }\n";
+    assert!(draft("k.c", text).spec().contains("reference = \"ScaleReference\""));
+    assert!(draft("k.c", &text.replace("_reference", "_fast")).spec().contains("reference = \"Scale\""));
+}
+
+#[test]
 fn nothing_is_nothing() {
     for (name, text) in
         [("a.cu", "int main() { }"), ("a.c", "int f(int x) { return x; }"), ("a.py", "def f(x):\n    pass\n")]

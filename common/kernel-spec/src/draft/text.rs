@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 
 use super::{Draft, Kernel, Language, Parameter, ParameterKind};
 
+/// Words by which people name a kernel that is slow and right.
+const PLAIN: [&str; 4] = ["reference", "naive", "baseline", "golden"];
+
 /// A buffer of the draft.
 struct Buffer {
     element: &'static str,
@@ -113,7 +116,9 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
         let names: Vec<String> = draft.includes.iter().map(|name| format!("{name:?}")).collect();
         writeln!(text, "includes = [{}]", names.join(", "))?;
     }
-    let reference = draft.kernels.first().map(|kernel| solver_name(&kernel.name)).unwrap_or_default();
+    let is_plain = |kernel: &&Kernel| PLAIN.iter().any(|word| kernel.name.to_lowercase().contains(word));
+    let reference = draft.kernels.iter().find(is_plain).or(draft.kernels.first());
+    let reference = reference.map(|kernel| solver_name(&kernel.name)).unwrap_or_default();
     writeln!(text, "reference = \"{reference}\"  # the solver whose output is right: a plain one, if there is one")?;
     if draft.kernels.len() > 1 {
         writeln!(

@@ -24,7 +24,7 @@ fn rates_are_of_what_was_done_while_somebody_looked() {
     assert!(history.take(&after(2, [60, 5])));
     let rates: Vec<f64> = history.points.iter().map(|point| point.candidates).collect();
     assert_eq!(rates, [60.0, 0.0], "15 candidates in a quarter of a minute, then none");
-    assert_eq!(history.rate(), Some(30.0));
+    assert_eq!(history.rate(), Some((30.0, 2 * STEP_MS)));
     let name = session("a").name;
     assert_eq!(history.steps(&name), [10, 0]);
     // 10 jobs in two steps; 20 more take four.
@@ -35,6 +35,21 @@ fn rates_are_of_what_was_done_while_somebody_looked() {
     assert!(history.take(&gone));
     assert_eq!(history.points.back().unwrap().candidates, 0.0);
     assert_eq!(history.left_ms(&name, 20), None);
+}
+
+#[test]
+fn a_session_to_which_nothing_happens_is_told_from_one_that_is_not_known_yet() {
+    let mut history = History::default();
+    let (a, b) = (session("a"), session("b"));
+    for step in 0..40 {
+        history.take(&after(step, [step.min(5), step]));
+        let now_ms = 1_000_000 + step * STEP_MS;
+        assert_eq!(history.is_active(&a, now_ms), step < 25, "{step}");
+        assert!(history.is_active(&b, now_ms));
+    }
+    let mut young = a.clone();
+    young.created_ms = 1_000_000 + 39 * STEP_MS;
+    assert!(history.is_active(&young, young.created_ms + 1) && history.is_active(&session("c"), 0));
 }
 
 #[test]
