@@ -25,15 +25,15 @@ use serde_json::json;
 #[command(after_help = "Example:\n  bluefin capture -t resnet50 -- python3 train.py\n  \
     bluefin capture -t resnet50 -o shapes.txt --json -- ./serve --warmup\n  \
     bluefin capture --triton -o kernels -- python3 bench.py\n\n\
-    Problems go to the library under the tag, with how often each was asked for, or to a file.\n\
-    The application's output, exit code and death by a signal are passed on as they are; what was captured until then is\n\
-    written in any case. Its standard error is a pipe, which some programs take as a reason to print no colours. It ends\n\
+    Problems go to the library under the tag, with how often each was asked for, or to a file. \
+    The application's output, exit code and death by a signal are passed on as they are; what was captured until then is \
+    written in any case. Its standard error is a pipe, which some programs take as a reason to print no colours. It ends \
     when everybody who holds its standard error has closed it.\n\n\
-    Each problem stands in the file once, in the order in which it was first met, below a comment with the number of\n\
+    Each problem stands in the file once, in the order in which it was first met, below a comment with the number of \
     commands that asked for it.\n\n\
-    With --triton the program does not tune: each function with @triton.autotune gets a config that\n\
-    Triton remembers, or the first that runs. A kernel spec of it, with its sources and arguments, goes\n\
-    to a folder for each tuning key; `bluefin tune --triton` finds the fastest config of each. Of\n\
+    With --triton the program does not tune: each function with @triton.autotune gets a config that \
+    Triton remembers, or the first that runs. A kernel spec of it, with its sources and arguments, goes \
+    to a folder for each tuning key; `bluefin tune --triton` finds the fastest config of each. Of \
     tensors of floats mean and spread are kept, of tensors of integers their elements.")]
 pub struct CaptureArgs {
     /// What to call the problems

@@ -19,9 +19,9 @@ use crate::db::read_solvers;
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  bluefin coverage shapes.txt --db /opt/rocm/share/miopen/db/gfx90a68.*\n  \
     bluefin coverage -t resnet50 --redis redis://store --db db/gfx90a68.HIP.fdb.txt db/gfx90a68.db.txt --threshold 95%\n\n\
-    A problem is covered if it has a find record, if the perf db holds the params of its fastest solver\n\
-    where that is tunable, and if the kernel db holds a kernel of that solver's source files where those\n\
-    are known; a batch norm, if its perf db holds params of it. Records of solvers that MIOpen does not have, bluefin's own among them, do not count.\n\
+    A problem is covered if it has a find record, if the perf db holds the params of its fastest solver \
+    where that is tunable, and if the kernel db holds a kernel of that solver's source files where those \
+    are known; a batch norm, if its perf db holds params of it. Records of solvers that MIOpen does not have, bluefin's own among them, do not count. \
     Files of a kind that is not given are not asked for.")]
 pub struct CoverageArgs {
     /// Files of MIOpenDriver commands, MIOpen logs or find-db keys; - for standard input

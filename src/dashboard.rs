@@ -31,7 +31,7 @@ const TOKEN: &str = "BLUEFIN_DASHBOARD_TOKEN";
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  bluefin dashboard --state bluefin.db\n  \
     bluefin dashboard --addr 0.0.0.0:8080 --host tuner.example --token @dashboard.token\n\n\
-    Elsewhere than on loopback it wants a token of 16 characters or more, which whoever looks is asked for (or sends as\n\
+    Elsewhere than on loopback it wants a token of 16 characters or more, which whoever looks is asked for (or sends as \
     Authorization: Bearer). It speaks plain HTTP: put a proxy with TLS before it.")]
 pub struct DashboardArgs {
     /// Where to serve

@@ -9,7 +9,7 @@ use bluefin_terminal::sheet::{Sheet, TableArgs, cell, number, text, wrapped};
 /// Show the devices of this machine, and why others are not used
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  bluefin devices\n  bluefin devices --json\n\n\
-    Libraries are looked up at run time: BLUEFIN_HIP_LIBRARY and BLUEFIN_CUDA_LIBRARY name one to be tried first.\n\
+    Libraries are looked up at run time: BLUEFIN_HIP_LIBRARY and BLUEFIN_CUDA_LIBRARY name one to be tried first. \
     Exit code 1: no GPU is usable.")]
 pub struct DevicesArgs {
     #[command(flatten)]

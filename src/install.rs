@@ -23,11 +23,11 @@ use bluefin_terminal::out;
     bluefin install --system-db /srv/miopen-db --rocm-version 6.2 --release 2026.1\n  \
     bluefin install --prefix /opt/rocm --user db/*\n  \
     bluefin install --prefix /opt/rocm --undo\n\n\
-    Records that are there stay, and those that are given come to them: of a key and a solver the faster,\n\
-    see --policy. What would hide records that MIOpen finds now is refused, and so is what it has no\n\
-    solvers for, unless --force; where it is newer than the solvers that are known, those count as its own. --replace leaves nothing of what is there.\n\
-    What was there is kept in .bluefin beside it, and --undo brings it back. Killed at any instant each file is the old one\n\
-    or the new one, and the same command again finishes it. Processes that run go on with what they have read.\n\
+    Records that are there stay, and those that are given come to them: of a key and a solver the faster, \
+    see --policy. What would hide records that MIOpen finds now is refused, and so is what it has no \
+    solvers for, unless --force; where it is newer than the solvers that are known, those count as its own. --replace leaves nothing of what is there. \
+    What was there is kept in .bluefin beside it, and --undo brings it back. Killed at any instant each file is the old one \
+    or the new one, and the same command again finishes it. Processes that run go on with what they have read. \
     docs/releases.md tells which MIOpen reads what.")]
 pub struct InstallArgs {
     /// Databases to install: find db, perf db of either form, kernel db; those of batch norms and fusions too

@@ -75,10 +75,10 @@ use crate::logging::LogFormat;
 )]
 struct Cli {
     /// How log lines look; their level is set by BLUEFIN_LOG
-    #[arg(long, global = true, value_enum, default_value_t)]
+    #[arg(long, global = true, value_enum, default_value_t, display_order = 900)]
     log: LogFormat,
     /// When there is colour: auto is on a terminal, unless NO_COLOR is set
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, display_order = 901)]
     color: Color,
     #[command(subcommand)]
     verb: Verb,

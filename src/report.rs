@@ -25,7 +25,7 @@ use serde::Serialize;
 #[command(after_help = "Examples:\n  bluefin report -o report.html\n  \
     bluefin report --session nightly --json | jq .gains\n  \
     bluefin report --compare monday tuesday -o compared.html\n\n\
-    The page is one file that loads nothing. --compare takes sessions, state files (FILE or FILE:SESSION), releases, or\n\
+    The page is one file that loads nothing. --compare takes sessions, state files (FILE or FILE:SESSION), releases, or \
     databases of MIOpen.")]
 pub struct ReportArgs {
     /// The session [default: the only one]

@@ -78,7 +78,7 @@ pub struct CompileWorkerArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  bluefin eval-worker --admin-addr 0.0.0.0:9102\n  \
     bluefin eval-worker --device gfx90a-104\n  bluefin eval-worker --device host\n\n\
-    SIGTERM drains: the job on the device is finished within the grace period, the rest goes back to its queue.\n\
+    SIGTERM drains: the job on the device is finished within the grace period, the rest goes back to its queue. \
     A device that stops working is quarantined and tried again; the others go on. Exit code 3: all were quarantined at the end.")]
 pub struct EvalWorkerArgs {
     #[arg(long, value_name = "DEVICE,...", help = device_help())]

@@ -149,14 +149,24 @@ pub struct Failure {
     pub detail: String,
 }
 
-/// The line of the words of a failure that tells most: the first that a compiler calls an error, or else the first of all.
+/// How the words of a failure begin that is not the candidate's own: `the reference NAME failed: ...`, as compile workers say it.
+const OF_REFERENCE: &str = "the reference ";
+const FAILED: &str = " failed: ";
+
+/// The line of the words of a failure that tells most: the first that a compiler calls an error, or else the first of all. One that is the
+/// reference's says so.
 #[must_use]
-pub fn telling_line(words: &str) -> &str {
+pub fn telling_line(words: &str) -> Cow<'_, str> {
     let mut lines = words.trim_start().lines();
+    let reference = lines.clone().next().and_then(|first| first.strip_prefix(OF_REFERENCE)?.split_once(FAILED));
     // `compile_error: ` is a kind, not an error.
     let tells = |line: &&str| line.to_ascii_lowercase().replace("_error: ", "").contains("error: ");
     let error = lines.clone().find(tells);
-    error.or_else(|| lines.next()).unwrap_or_default()
+    let line = error.or_else(|| lines.next()).unwrap_or_default();
+    match reference {
+        Some((name, _)) if !line.starts_with(OF_REFERENCE) => format!("{OF_REFERENCE}{name}{FAILED}{line}").into(),
+        _ => line.into(),
+    }
 }
 
 impl Failure {
@@ -182,6 +192,16 @@ impl Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_line_that_tells_most_says_whose_it_is() {
+        let words = "In file included from unit.c:1:\na.c:1:94: error: 'U' undeclared\n  1 | x";
+        assert_eq!(telling_line(words), "a.c:1:94: error: 'U' undeclared");
+        let told = telling_line(&format!("the reference ScaleReference failed: {words}")).into_owned();
+        assert_eq!(told, "the reference ScaleReference failed: a.c:1:94: error: 'U' undeclared");
+        assert_eq!(telling_line("the reference A failed: hang"), "the reference A failed: hang");
+        assert_eq!(telling_line("segmentation fault\nat 0"), "segmentation fault");
+    }
 
     #[test]
     fn words_are_printable_and_bounded() {

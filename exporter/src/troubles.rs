@@ -90,7 +90,8 @@ impl Troubles {
 /// At most `most` characters of the line of `text` that [tells most](telling_line).
 #[must_use]
 pub fn shortened(text: &str, most: usize) -> String {
-    let line = telling_line(text).trim();
+    let line = telling_line(text);
+    let line = line.trim();
     if line.chars().count() <= most {
         return line.to_string();
     }

@@ -74,9 +74,10 @@ impl<'a> Failures<'a> {
 }
 
 /// The line that tells most, cut.
-fn words(detail: &str) -> &str {
-    let line = telling_line(detail).trim();
-    line.get(..line.floor_char_boundary(WORDS)).unwrap_or_default()
+fn words(detail: &str) -> String {
+    let line = telling_line(detail);
+    let line = line.trim();
+    line.get(..line.floor_char_boundary(WORDS)).unwrap_or_default().to_string()
 }
 
 #[cfg(test)]
