@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use bluefin_eval_worker::inventory::{DeviceInfo, Inventory};
 use bluefin_terminal::out;
-use bluefin_terminal::sheet::{Sheet, TableArgs, cell, number, text, wrapped};
+use bluefin_terminal::sheet::{Sheet, TableArgs, cell, number, text};
+use bluefin_terminal::width::wrapped;
 
 /// Show the devices of this machine, and why others are not used
 #[derive(clap::Args)]

@@ -9,6 +9,8 @@ use bluefin_common::failure::FailureKind;
 use bluefin_common::value::Value;
 use serde::Serialize;
 
+use crate::fold::Group;
+
 /// Params by name, in the order of the spec.
 pub(crate) type Params = Vec<(String, Value)>;
 
@@ -22,6 +24,17 @@ pub(crate) fn params(description: &Description, candidate: &Candidate) -> Params
 /// `T=64 U=1`
 pub(crate) fn words(params: &[(String, Value)]) -> String {
     params.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+/// `T=64 U=1` of `candidate`; of params without a name the value.
+pub(crate) fn named(group: &Group<'_>, candidate: &Candidate) -> String {
+    let solver = group.description.solver(&candidate.solver);
+    let name = |index: usize| solver.and_then(|solver| solver.params.get(index));
+    let params = candidate.params.iter().enumerate().map(|(index, value)| match name(index) {
+        Some(name) => format!("{name}={value}"),
+        None => value.to_string(),
+    });
+    params.collect::<Vec<_>>().join(" ")
 }
 
 /// What all failures of one kind and solver have in common.

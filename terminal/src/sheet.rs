@@ -5,6 +5,7 @@ use std::io;
 use bluefin_common::printable::printable;
 
 use crate::colour::{self, Tone};
+use crate::width::{length, wrapped};
 use crate::{out, width};
 
 /// Blanks between two columns.
@@ -320,32 +321,6 @@ fn in_lines(parts: impl Iterator<Item = String>, most: usize, indent: usize) -> 
         }
     }
     lines
-}
-
-/// `text` in lines of at most `most` characters, broken at blanks alone, each behind `indent` blanks.
-#[must_use]
-pub fn wrapped(text: &str, most: usize, indent: usize) -> Vec<String> {
-    let blanks = " ".repeat(indent);
-    if indent.saturating_add(length(text)) <= most {
-        return vec![format!("{blanks}{text}")];
-    }
-    let mut lines = vec![blanks.clone()];
-    for word in text.split(' ') {
-        let Some(line) = lines.last_mut() else { break };
-        if length(line) == indent {
-            line.push_str(word);
-        } else if length(line) + 1 + length(word) <= most {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(format!("{blanks}{word}"));
-        }
-    }
-    lines
-}
-
-fn length(text: &str) -> usize {
-    text.chars().count()
 }
 
 #[cfg(test)]

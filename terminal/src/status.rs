@@ -8,7 +8,8 @@ use bluefin_common::spelled::{counted, human};
 use bluefin_common::standing::Standing;
 
 use crate::colour::{self, Tone};
-use crate::sheet::{Sheet, cell, number, text, toned, wrapped};
+use crate::sheet::{Sheet, cell, number, text, toned};
+use crate::width::wrapped;
 
 /// Jobs of a session that are named as what runs now.
 const RUNNING: usize = 3;

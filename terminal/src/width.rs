@@ -3,8 +3,6 @@
 use comfy_table::{ContentArrangement, Table, presets};
 use terminal_size::{Height, Width, terminal_size, terminal_size_of};
 
-use crate::sheet::wrapped;
-
 /// Columns of a line that goes to a pipe or a file.
 pub const PIPE: usize = 120;
 
@@ -46,6 +44,34 @@ pub fn prose(text: &str, columns: usize) -> String {
         }
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// `text` in lines of at most `most` characters, broken at blanks alone, each behind `indent` blanks.
+#[must_use]
+pub fn wrapped(text: &str, most: usize, indent: usize) -> Vec<String> {
+    let blanks = " ".repeat(indent);
+    if indent.saturating_add(length(text)) <= most {
+        return vec![format!("{blanks}{text}")];
+    }
+    let mut lines = vec![blanks.clone()];
+    for word in text.split(' ') {
+        let Some(line) = lines.last_mut() else { break };
+        if length(line) == indent {
+            line.push_str(word);
+        } else if length(line) + 1 + length(word) <= most {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(format!("{blanks}{word}"));
+        }
+    }
+    lines
+}
+
+/// Characters of `text`.
+#[must_use]
+pub fn length(text: &str) -> usize {
+    text.chars().count()
 }
 
 /// A table of a benchmark that fits standard output: what is too wide goes on in the next line of its cell. What people of the field

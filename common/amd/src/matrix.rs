@@ -17,7 +17,6 @@ use thiserror::Error;
 
 use self::layout::Layout;
 use self::product::Beside;
-use self::sparse::Chosen;
 use crate::target::Generation;
 
 /// A type of elements.
@@ -270,7 +269,7 @@ impl Matrix {
         d: &mut [[u32; 64]],
     ) -> Result<(), Refused> {
         let layout = self.checked(modifiers, lanes, [a.len(), b.len(), c.len(), d.len(), 1])?;
-        let chosen = Chosen::read(&layout, index);
+        let chosen = layout.chosen(index);
         product::run(self, &layout, modifiers, [a, b, c], Beside { scales: None, chosen: Some(&chosen) }, d);
         Ok(())
     }
@@ -301,7 +300,7 @@ impl Matrix {
         d: &mut [Halves],
     ) -> Result<(), Refused> {
         let layout = self.checked(modifiers, lanes, [a.len(), b.len(), c.len(), d.len(), 1])?;
-        layout.poison([a, b, c], Some((&Chosen::read(&layout, index), unwritten)), d);
+        layout.poison([a, b, c], Some((&layout.chosen(index), unwritten)), d);
         Ok(())
     }
 
@@ -345,7 +344,7 @@ impl Matrix {
             return Ok(None);
         }
         let layout = self.checked(modifiers, lanes, self.own_registers(lanes))?;
-        Ok(Chosen::read(&layout, index).disordered(&layout, unwritten))
+        Ok(layout.disordered(&layout.chosen(index), unwritten))
     }
 
     /// Of A, B, C, D, and of the indices.

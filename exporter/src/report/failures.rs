@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::problem::named;
 use crate::fold::Group;
-use crate::shared::{Common, SharedParams, params};
+use crate::shared::{Common, SharedParams, named, params};
 
 /// Different words that are kept of a kind.
 const WORDS: usize = 8;

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::Failures;
 use super::time::{drifts, widened};
 use crate::fold::Group;
+use crate::shared::named;
 use crate::summary::Summary;
 
 /// Candidates that are shown one by one.
@@ -183,17 +184,6 @@ fn timed(outcomes: &[Outcome]) -> Vec<Timed<'_>> {
         Some(Timed { candidate: &one.candidate, ms: timing.median_ms, pruned: timing.pruned })
     });
     all.collect()
-}
-
-/// Params by name.
-pub(super) fn named(group: &Group<'_>, candidate: &Candidate) -> String {
-    let solver = group.description.solver(&candidate.solver);
-    let name = |index: usize| solver.and_then(|solver| solver.params.get(index));
-    let params = candidate.params.iter().enumerate().map(|(index, value)| match name(index) {
-        Some(name) => format!("{name}={value}"),
-        None => value.to_string(),
-    });
-    params.collect::<Vec<_>>().join(" ")
 }
 
 /// The value below which `share` of the sorted `times` are.

@@ -199,6 +199,28 @@ impl Layout {
         Place { register: 0, shift: self.first_index + 2 * item, lane: place.lane }
     }
 
+    /// Which elements of a sparse A are there, as its indices say.
+    pub fn chosen(&self, index: &[u32; 64]) -> Chosen {
+        let mut chosen = Chosen::new(self.columns_of_a);
+        for column in 0..self.columns_of_a {
+            let place = self.index(column);
+            let words = &index[place.lane..place.lane + self.size];
+            for (k, word) in chosen.column_mut(column).iter_mut().zip(words) {
+                *k = (column / 2 * 4) as u8 + (word >> place.shift & 3) as u8;
+            }
+        }
+        chosen
+    }
+
+    /// See [`Matrix::disordered`].
+    pub fn disordered(&self, chosen: &Chosen, unwritten: Halves) -> Option<usize> {
+        (0..self.columns_of_a).step_by(2).find_map(|column| {
+            let unknown = self.unwritten_indices(column, unwritten);
+            let row = (0..self.size).find(|row| unknown >> row & 1 == 0 && chosen.is_disordered(column, *row))?;
+            Some(self.index(column).lane + row)
+        })
+    }
+
     /// The rows whose index of a column of A nobody wrote.
     pub fn unwritten_indices(&self, column: usize, unwritten: Halves) -> u64 {
         let place = self.index(column);

@@ -5,8 +5,7 @@
 //! has several sets of them. AMD's "Matrix Instruction Calculator" has the places of gfx942's and gfx12's (`--compression`), the
 //! document of CDNA 4 those of what gfx950 added ("Sparse matrix index layout").
 
-use super::layout::Layout;
-use super::{Halves, Matrix, Modifiers, Operand};
+use super::{Matrix, Modifiers, Operand};
 
 /// The most elements of a row that are there, and the most rows.
 const COLUMNS: usize = 64;
@@ -34,15 +33,14 @@ pub(super) fn set(matrix: &Matrix, modifiers: Modifiers) -> usize {
 }
 
 impl Chosen {
-    pub fn read(layout: &Layout, index: &[u32; 64]) -> Self {
-        let mut chosen = Self { k: [[0; ROWS]; COLUMNS], columns: layout.columns_of_a };
-        for (column, rows) in chosen.k.iter_mut().enumerate().take(layout.columns_of_a) {
-            let place = layout.index(column);
-            for (k, word) in rows.iter_mut().zip(&index[place.lane..place.lane + layout.size]) {
-                *k = (column / 2 * 4) as u8 + (word >> place.shift & 3) as u8;
-            }
-        }
-        chosen
+    /// None yet, of so many columns that are there.
+    pub fn new(columns: usize) -> Self {
+        Self { k: [[0; ROWS]; COLUMNS], columns }
+    }
+
+    /// The elements of a column, by row.
+    pub fn column_mut(&mut self, column: usize) -> &mut [u8; ROWS] {
+        &mut self.k[column]
     }
 
     /// The k of the elements of a row.
@@ -50,13 +48,8 @@ impl Chosen {
         self.k[..self.columns].iter().map(move |rows| usize::from(rows[row]))
     }
 
-    /// See [`Matrix::disordered`].
-    pub fn disordered(&self, layout: &Layout, unwritten: Halves) -> Option<usize> {
-        (0..self.columns).step_by(2).find_map(|column| {
-            let unknown = layout.unwritten_indices(column, unwritten);
-            let [first, second] = [&self.k[column], &self.k[column + 1]];
-            let row = (0..layout.size).find(|row| unknown >> row & 1 == 0 && first[*row] >= second[*row])?;
-            Some(layout.index(column).lane + row)
-        })
+    /// Whether the two elements of a row from this column on do not ascend.
+    pub fn is_disordered(&self, column: usize, row: usize) -> bool {
+        self.k[column][row] >= self.k[column + 1][row]
     }
 }
