@@ -298,7 +298,8 @@ impl TuneGemmArgs {
             let candidates = plan.space.as_ref().map_or(0, |space| space.candidates);
             let (sizes, jobs) = (counted(plan.problems, "size"), counted(plan.jobs, "job"));
             say!("{sizes}, {} in {jobs}", counted(candidates, "config"));
-        });
+        })
+        .that_ends_after(self.time);
         let tuned = products.carry_out(place.site, place.local.clone(), &mut display).await?;
         let Some(Tuned { done, session, groups, utilisation, bought }) = tuned else { return Ok(None) };
         utilisation.iter().for_each(|utilisation| say!("tuned{utilisation}"));

@@ -48,7 +48,7 @@ pub struct CompileWorkerArgs {
     toolchain: Vec<String>,
     #[command(flatten)]
     fin: FinArgs,
-    /// Compilers to run at a time [default: the number of CPUs, without those of GPUs that are beside it]
+    /// Compilers to run at a time [default: one for each CPU, but those kept for this machine's GPUs]
     #[arg(long, value_name = "N")]
     slots: Option<usize>,
     /// Device classes to compile for, such as gfx90a-104 [default: those of all sessions]

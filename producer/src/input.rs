@@ -112,10 +112,13 @@ pub fn read_file(path: &Path, overrides: &Overrides) -> Result<ProblemList, Inpu
 pub fn read_input(name: &str, bytes: &[u8], overrides: &Overrides) -> Result<ProblemList, InputError> {
     if file::is_sqlite(bytes) {
         read_database(name, bytes, overrides)
-    } else if file::is_no_text(bytes) {
-        Err(InputError::NotText { name: name.to_string() })
     } else {
-        Ok(read_problems(name, bytes, overrides))
+        let list = read_problems(name, bytes, overrides);
+        // A log that a crash has torn has zeros in it as well, and lines that can be read.
+        if list.problems.is_empty() && file::is_no_text(bytes) {
+            return Err(InputError::NotText { name: name.to_string() });
+        }
+        Ok(list)
     }
 }
 
@@ -342,6 +345,15 @@ mod tests {
             (10, 1, "bnorm Inf spatial 8x9x9 n1 NHWC FP16"),
         ];
         assert_eq!(found, expected.map(|(line, count, label)| (line, count, label.to_string())));
+    }
+
+    #[test]
+    fn a_program_is_no_list_and_a_log_that_a_crash_has_torn_is_one() {
+        let read = |bytes: &[u8]| read_input("list.txt", bytes, &Overrides::default());
+        let refused = read(b"\x7fELF\0\0\nx\n").unwrap_err().to_string();
+        assert_eq!(refused, "list.txt: found bytes that are no text, expected a list of problems");
+        let torn = read(b"conv -n 1\0\0\0\0\nconv -n 2 -c 8 -H 8 -W 8 -k 8 -F 1\n").unwrap();
+        assert_eq!((torn.problems.len(), torn.rejects.len()), (1, 1));
     }
 
     #[test]

@@ -45,8 +45,12 @@ impl CheckArgs {
             list_rules()?;
             return Ok(ExitCode::SUCCESS);
         }
+        let files = bluefin_terminal::db::databases(&self.files)?;
+        if files.is_empty() {
+            return Err(crate::usage("found no database in what was named"));
+        }
         let request = CheckRequest {
-            files: bluefin_terminal::db::databases(&self.files)?,
+            files,
             solvers: super::read_solvers(self.solvers)?,
             allow: BTreeSet::from_iter(self.allow),
             deny: BTreeSet::from_iter(self.deny),
