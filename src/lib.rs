@@ -206,7 +206,10 @@ enum Verb {
     EvalChild(workers::EvalChildArgs),
     /// Runs a compiler under limits, started by a compile worker
     #[command(hide = true)]
-    SandboxExec(workers::SandboxExecArgs),
+    SandboxExec(workers::PassedOn),
+    /// Compiles with CUDA's library, started by a compile worker
+    #[command(hide = true)]
+    Nvrtc(workers::PassedOn),
 }
 
 /// Says on standard error that a signal interrupted the work; the exit code of that.
@@ -287,10 +290,11 @@ fn with_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Res
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     limits::survive_file_size().context("SIGXFSZ")?;
     limits::raise_open_files();
-    // These two are on the path of every compile and every child: nothing is set up for them.
+    // These are on the path of every compile and every child: nothing is set up for them.
     let verb = match cli.verb {
         Verb::EvalChild(args) => return Ok(args.run()),
-        Verb::SandboxExec(args) => return Ok(args.run()),
+        Verb::SandboxExec(args) => return Ok(args.exec_in_sandbox()),
+        Verb::Nvrtc(args) => return Ok(args.compile_with_nvrtc()),
         verb => verb,
     };
     isolation::hide();
@@ -352,7 +356,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Bench(verb) => verb.run().await,
             Verb::Completions(args) => args.run(),
             Verb::Man(args) => args.run(),
-            Verb::EvalChild(_) | Verb::SandboxExec(_) => Ok(ExitCode::SUCCESS),
+            Verb::EvalChild(_) | Verb::SandboxExec(_) | Verb::Nvrtc(_) => Ok(ExitCode::SUCCESS),
         }
     })
 }

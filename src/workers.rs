@@ -26,7 +26,7 @@ use bluefin_compile_worker::toolchain::{Programs, Toolchain};
 use bluefin_eval_worker as eval_worker;
 use bluefin_eval_worker::child as device_child;
 use bluefin_eval_worker::timing::{Cache, Limits, Load};
-use bluefin_eval_worker::{Deadlines, Evaluator, inventory};
+use bluefin_eval_worker::{Deadlines, Evaluator, inventory, nvrtc};
 use humantime::parse_duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -176,23 +176,20 @@ impl LoadArgs {
     }
 }
 
-/// Arguments of the hidden verb that becomes a compiler.
+/// Arguments of the hidden verbs that are, or become, a compiler.
 #[derive(clap::Args)]
-pub struct SandboxExecArgs {
+pub struct PassedOn {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
 
-impl SandboxExecArgs {
-    pub fn run(self) -> ExitCode {
-        match sandbox::exec_from_args(self.arguments) {
-            Ok(never) => match never {},
-            Err(error) => {
-                eprintln!("bluefin sandbox-exec: {error}");
-                // As a shell says that a command can not be run.
-                ExitCode::from(126)
-            }
-        }
+impl PassedOn {
+    pub fn compile_with_nvrtc(self) -> ExitCode {
+        nvrtc::main(self.arguments)
+    }
+
+    pub fn exec_in_sandbox(self) -> ExitCode {
+        sandbox::main(self.arguments)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -52,22 +52,17 @@ pub(crate) enum Answer {
 }
 
 impl Lasting {
-    /// Starts `command`, with its part of the environment, in `folder` behind `launcher`, which sets `limits`; that of time is for each request. `readable`: folders that
-    /// it reads beside its own and the system's, where it is confined.
+    /// Starts `command`, with its part of the environment, in `folder` behind `launcher`, which sets `limits`; that of time is for each request.
     pub(crate) fn start(
         launcher: Option<&[OsString]>,
         limits: &Limits,
         (command, environment): (&[OsString], &[(&str, &str)]),
-        readable: &[PathBuf],
         folder: Folder,
     ) -> Result<Self, Error> {
         let program = command.first().map(OsString::as_os_str).unwrap_or_default();
         let machine = |source| Error::machine(program.to_string_lossy(), source);
         let mut sandbox = limits.sandbox(program);
         sandbox.cpu_seconds = None;
-        if let Some(confined) = sandbox.isolation.as_mut().and_then(|isolation| isolation.readable.as_mut()) {
-            confined.extend(readable.iter().cloned());
-        }
         let control_group = ControlGroup::of_this_process(&limits.root);
         let kills = control_group.kills();
         let mut child = sandboxed(launcher, &sandbox, command, folder.path())

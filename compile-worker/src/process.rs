@@ -36,6 +36,8 @@ pub struct Limits {
     /// Whether compilers are confined to their own files and those of the system, where the kernel can do that. Isolated from all
     /// but files they are in any case.
     pub confine: bool,
+    /// What it reads beside the compiler's own folder and those of the system, where it is confined.
+    pub readable: Vec<PathBuf>,
     /// What the files that tell of control groups are below: `/`.
     pub root: PathBuf,
 }
@@ -48,6 +50,7 @@ impl Default for Limits {
             file_bytes: 64 << 20,
             cpus: Vec::new(),
             confine: false,
+            readable: Vec::new(),
             root: PathBuf::from("/"),
         }
     }
@@ -64,13 +67,14 @@ impl Limits {
     }
 
     pub(crate) fn sandbox(&self, program: &OsStr) -> SandboxLimits {
+        let readable = || files::own(Path::new(program)).into_iter().chain(self.readable.iter().cloned()).collect();
         SandboxLimits {
             // The wall clock ends a compile first, unless the compiler runs threads.
             cpu_seconds: Some(self.time.as_secs() + 2),
             memory_bytes: Some(self.memory_bytes),
             file_bytes: Some(self.file_bytes),
             cpus: self.cpus.clone(),
-            isolation: Some(Isolation { readable: self.confine.then(|| files::own(Path::new(program))), timed: false }),
+            isolation: Some(Isolation { readable: self.confine.then(readable), timed: false }),
         }
     }
 }

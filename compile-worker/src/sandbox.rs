@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use bluefin_common::isolation::{Isolation, IsolationError};
 use bluefin_common::limits;
@@ -168,6 +168,19 @@ pub fn exec(limits: &SandboxLimits, command: &[OsString]) -> Result<Infallible, 
     limits.apply()?;
     let source = Command::new(program).args(args).exec();
     Err(SandboxError::System { what: program.to_string_lossy().into_owned(), source })
+}
+
+/// Carries out the arguments of the verb `sandbox-exec`. Returns only if that fails.
+#[must_use]
+pub fn main(args: Vec<OsString>) -> ExitCode {
+    match exec_from_args(args) {
+        Ok(never) => match never {},
+        Err(error) => {
+            eprintln!("bluefin sandbox-exec: {error}");
+            // As a shell says that a command can not be run.
+            ExitCode::from(126)
+        }
+    }
 }
 
 /// [`exec`] with the arguments of the verb `sandbox-exec`.

@@ -4,10 +4,12 @@
 pub mod cc;
 pub mod clang;
 mod compiler;
+pub mod cuda;
 pub mod fin;
 mod kernels;
 pub mod noop;
-pub mod nvcc;
+mod nvcc;
+mod nvrtc;
 mod program;
 mod trial;
 pub mod triton;
@@ -162,6 +164,8 @@ pub struct Programs {
     pub fin: Option<PathBuf>,
     /// What starts the inner side of the sandbox in front of fin, with its limits: `bluefin sandbox-exec --file-bytes N --`.
     pub launcher: Vec<OsString>,
+    /// What calls NVRTC, with the library, its options, the source and the output behind it: `bluefin nvrtc`. Empty: nothing does.
+    pub nvrtc: Vec<OsString>,
 }
 
 /// How a toolchain is found.
@@ -184,7 +188,13 @@ pub type Probe = for<'a> fn(&'a Programs) -> BoxFuture<'a, Result<Arc<dyn Toolch
 
 static SHIPPED: [Known; 5] = [
     Known { name: "cc", about: "C for the CPU", by_default: true, probe: |_| cc::probe().boxed(), is_named: |_| false },
-    Known { name: "clang", about: "GPUs", by_default: true, probe: |_| clang::probe().boxed(), is_named: |_| false },
+    Known {
+        name: "clang",
+        about: "GPUs",
+        by_default: true,
+        probe: |programs| clang::probe(programs).boxed(),
+        is_named: |_| false,
+    },
     Known {
         name: "fin",
         about: "MIOpen's own kernels",
@@ -278,7 +288,7 @@ pub async fn probe(name: &str, programs: &Programs) -> Result<Arc<dyn Toolchain>
 }
 
 /// Tries a program without keeping other tasks of this thread from their turn.
-async fn tried<T: Send + 'static>(probe: fn() -> Result<T, Error>) -> Result<T, Error> {
+async fn tried<T: Send + 'static>(probe: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
     let tried = tokio::task::spawn_blocking(probe).await;
     tried.unwrap_or_else(|error| Err(Error::Exhausted { reason: error.to_string() }))
 }

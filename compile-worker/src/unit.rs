@@ -118,6 +118,16 @@ impl Unit {
         Digest::of_parts(digest::COMPILE, parts.iter().map(String::as_bytes).chain(files))
     }
 
+    /// What it is compiled for.
+    pub(crate) fn arch(&self) -> &str {
+        &self.arch
+    }
+
+    /// Those of the spec.
+    pub(crate) fn flags(&self) -> &[String] {
+        &self.flags
+    }
+
     /// Its launches with the symbols in `code` that their entries name; none where each is a symbol itself.
     pub(crate) fn symbols(&self, code: &[u8]) -> Attempt<Vec<Launch>> {
         if self.shim.is_none() { Ok(Vec::new()) } else { entries::symbols(code, &self.launches) }

@@ -189,13 +189,15 @@ impl Workshop {
         self.cache.forget();
     }
 
-    /// Runs a compiler on `unit` in the sandbox, by the command line that `command` makes; the code object that it wrote.
+    /// Runs a compiler on `unit` in the sandbox, by the command line that `command` makes; the code object that it wrote. Where it is
+    /// confined it also reads what is in the folders `readable`.
     ///
     /// # Errors
     /// What is not the unit's fault, or may not be: disk, processes, crashes.
     pub async fn run(
         &self,
         unit: &Unit,
+        readable: &[PathBuf],
         command: impl FnOnce(&Input<'_>) -> Vec<OsString>,
     ) -> Result<Attempt<Made>, Error> {
         let shim = unit.shim.as_ref().map(|shim| (shim::UNIT, shim));
@@ -205,7 +207,8 @@ impl Workshop {
             write_file(folder.path(), name, text).map_err(|source| machine("temporary folder", source))?;
         }
         let input = Input { lines: self.lines, ..unit.input(OUTPUT) };
-        let wrote = self.run_in(&folder, &self.limits, &command(&input)).await?;
+        let command = command(&input);
+        let wrote = self.run_in(&folder, self.limits_of(&self.limits, &command, readable), &command).await?;
         Ok(wrote.map(Made::object))
     }
 
@@ -218,27 +221,28 @@ impl Workshop {
         readable: &[PathBuf],
         folder: Folder,
     ) -> Result<Lasting, Error> {
-        let limits = self.limits_of(&self.limits, command);
-        Lasting::start(self.launcher.as_deref(), &limits, (command, environment), readable, folder)
+        let limits = self.limits_of(&self.limits, command, readable);
+        Lasting::start(self.launcher.as_deref(), &limits, (command, environment), folder)
     }
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// `limits` for a compiler, which may be one that can not be confined.
-    fn limits_of(&self, limits: &Limits, command: &[OsString]) -> Limits {
+    /// `limits` for a compiler, which may be one that can not be confined; else it also reads what is in `readable`.
+    fn limits_of(&self, limits: &Limits, command: &[OsString], readable: &[PathBuf]) -> Limits {
         let program = command.first().map(Path::new);
         let confine = limits.confine && !program.is_some_and(|program| self.fitness.is_unconfined(program));
-        Limits { confine, ..limits.clone() }
+        Limits { confine, readable: readable.to_vec(), ..limits.clone() }
     }
 
     pub(crate) fn folder(&self) -> Result<Folder, Error> {
         self.folders.make().map_err(|source| machine("temporary folder", source))
     }
 
-    async fn run_in(&self, folder: &Folder, limits: &Limits, command: &[OsString]) -> Result<Attempt<Vec<u8>>, Error> {
-        let limits = &self.limits_of(limits, command);
+    /// Runs `command` in `folder` under `limits`, which are for it.
+    async fn run_in(&self, folder: &Folder, limits: Limits, command: &[OsString]) -> Result<Attempt<Vec<u8>>, Error> {
+        let limits = &limits;
         match run(self.launcher.as_deref(), limits, command, folder.path()).await? {
             Ended::TimedOut => Ok(Err(timed_out(limits))),
             Ended::Stopped => Err(Error::Interrupted { by: "SIGSTOP".to_string() }),

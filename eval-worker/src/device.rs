@@ -6,6 +6,7 @@ pub mod gpu;
 pub mod host;
 mod image;
 pub mod info;
+pub mod nvrtc;
 
 use bluefin_common::artifact::Launch;
 use bluefin_common::failure::{Failure, FailureKind};

@@ -13,6 +13,7 @@ pub mod executed;
 pub mod inventory;
 mod layout;
 mod metrics;
+pub mod nvrtc;
 mod protocol;
 mod supervisor;
 pub mod timing;

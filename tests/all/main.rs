@@ -26,6 +26,7 @@ mod made;
 mod miopen;
 mod miopen_alone;
 mod mituna;
+mod nvrtc;
 mod outages;
 mod pages;
 mod people;

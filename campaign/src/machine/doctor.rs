@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bluefin_common::method::Method;
-use bluefin_compile_worker::Programs;
 use bluefin_exporter::doctor::Report;
 use tokio::time::timeout;
 
 use crate::known::known;
+use crate::machine::itself;
 use crate::ports::FleetArgs;
 use crate::usage::message;
 
@@ -47,8 +47,10 @@ pub async fn check_workers(fleet: &FleetArgs, report: &mut Report) {
 pub async fn compilers() -> Vec<(&'static str, Result<String, String>)> {
     let of_kernels = |name| Method::of_toolchain(name) == Some(Method::KERNELS);
     let mut compilers = Vec::new();
+    // Without the path of this program there is no NVRTC.
+    let programs = itself::programs().unwrap_or_default();
     for compiler in known().toolchains.usual().filter(|known| of_kernels(known.name)) {
-        let found = (compiler.probe)(&Programs::default()).await;
+        let found = (compiler.probe)(&programs).await;
         let found = found.map(|found| found.identity().to_string()).map_err(|error| error.to_string());
         compilers.push((compiler.name, found));
     }

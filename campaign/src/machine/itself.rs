@@ -3,12 +3,18 @@
 use std::ffi::OsString;
 
 use anyhow::Context;
+use bluefin_compile_worker::Programs;
 use bluefin_eval_worker::{ChildConfig, Deadlines};
 
 /// A command line that runs `verb` of this program.
 pub fn command(verb: &str) -> anyhow::Result<Vec<OsString>> {
     let program = std::env::current_exe().context("the path of this program")?;
     Ok(vec![program.into(), verb.into()])
+}
+
+/// The programs of toolchains of which this program is one.
+pub fn programs() -> anyhow::Result<Programs> {
+    Ok(Programs { nvrtc: command("nvrtc")?, ..Programs::default() })
 }
 
 /// A child of a device, which is yet to be named.

@@ -92,7 +92,7 @@ impl Compilers {
 
     /// Finds those of these names. As many run at a time as there are `slots`, or else CPUs.
     pub async fn probe(names: &[&str], slots: Option<usize>) -> anyhow::Result<Self> {
-        Self::probe_with(names, &Programs::default(), slots).await
+        Self::probe_with(names, &itself::programs()?, slots).await
     }
 
     /// The same, with tools that are named.

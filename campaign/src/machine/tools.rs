@@ -13,6 +13,7 @@ use bluefin_eval_worker::Evaluator;
 use bluefin_miopen::detect;
 
 use crate::machine::evaluators::{MiopenArgs, launcher};
+use crate::machine::itself;
 use crate::machine::local::Compilers;
 
 /// Where the tools are; what is not named is looked for.
@@ -55,7 +56,7 @@ impl LocalTools {
         let compilers = match method.toolchains {
             [] => None,
             names => {
-                let programs = Programs { fin, launcher: launcher(Some(Isolation::default()))? };
+                let programs = Programs { fin, launcher: launcher(Some(Isolation::default()))?, ..itself::programs()? };
                 Some(Compilers::probe_with(names, &programs, slots).await?)
             }
         };

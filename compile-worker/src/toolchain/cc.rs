@@ -105,11 +105,11 @@ impl Compiler for Cc {
     }
 
     async fn try_out(&self, workshop: &Workshop) -> Result<(), Error> {
-        workshop.try_out_on("host", ("trial.c", TRIAL), |input| self.command(input)).await
+        workshop.try_out_on("host", ("trial.c", TRIAL), &[], |input| self.command(input)).await
     }
 
     async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Made>, Error> {
-        workshop.run(unit, |input| self.command(input)).await
+        workshop.run(unit, &[], |input| self.command(input)).await
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_part_of_what_the_cache_is_keyed_by() {
-        let cc = Cc { program: Program::at("cc", &CC), identity: String::new() };
+        let cc = Cc { program: CC.program("cc".into()), identity: String::new() };
         let (flags, defines) = (["-DX=1".to_string()], [("BM".to_string(), "64".to_string())]);
         let input =
             Input { arch: "host", flags: &flags, defines: &defines, source: "k.c", output: "k.out", lines: false };

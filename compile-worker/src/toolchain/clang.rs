@@ -1,4 +1,4 @@
-//! `clang`: HIP-dialect C++ for GPUs. Where there is no clang, CUDA's own compiler stands in for it, see [`nvcc`].
+//! `clang`: HIP-dialect C++ for GPUs. Where there is no clang, CUDA's own compilers stand in for it, see [`cuda`].
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -10,9 +10,9 @@ use bluefin_common::arch::{self, Vendor};
 use bluefin_common::failure::Attempt;
 use bluefin_common::problem::DataType;
 
-use super::nvcc::{self, Nvcc};
+use super::cuda::{self, Cuda};
 use super::program::{Program, Wanted, finished, first_line, unknown_to, with_own_instructions};
-use super::{Compiler, Kernels, Toolchain, tried};
+use super::{Compiler, Kernels, Programs, Toolchain, tried};
 use crate::error::Error;
 use crate::unit::{Input, SHIM_FOLDER, Shapes, Unit, checked_source};
 use crate::workshop::{Made, Workshop};
@@ -39,14 +39,14 @@ pub struct Clang {
     known: BTreeSet<String>,
 }
 
-/// The toolchain of the clang that is here, or of the nvcc in its place.
-pub(super) async fn probe() -> Result<Arc<dyn Toolchain>, Error> {
-    if nvcc::is_named() && !CLANG.is_named() {
-        return with_nvcc().await;
+/// The toolchain of the clang that is here, or of CUDA's compilers in its place.
+pub(super) async fn probe(programs: &Programs) -> Result<Arc<dyn Toolchain>, Error> {
+    if cuda::is_named() && !CLANG.is_named() {
+        return with_cuda(programs).await;
     }
     match tried(Clang::probe).await {
         Ok(clang) => Ok(Arc::new(Kernels::new(clang))),
-        Err(error @ Error::NoCompiler { .. }) if !CLANG.is_named() => match with_nvcc().await {
+        Err(error @ Error::NoCompiler { .. }) if !CLANG.is_named() => match with_cuda(programs).await {
             Err(Error::NoCompiler { .. }) => Err(error),
             second => second,
         },
@@ -59,8 +59,9 @@ pub(super) fn find() -> Result<Program, Error> {
     CLANG.find()
 }
 
-async fn with_nvcc() -> Result<Arc<dyn Toolchain>, Error> {
-    Ok(Arc::new(Kernels::new(tried(Nvcc::probe).await?)))
+async fn with_cuda(programs: &Programs) -> Result<Arc<dyn Toolchain>, Error> {
+    let command = programs.nvrtc.clone();
+    Ok(Arc::new(Kernels::new(tried(move || Cuda::probe(&command)).await?)))
 }
 
 impl Clang {
@@ -89,7 +90,7 @@ impl Clang {
     /// One that is not tried, and lists no architectures.
     #[cfg(test)]
     pub(crate) fn named(program: &str, identity: &str) -> Self {
-        Self { program: Program::at(program, &CLANG), identity: identity.to_string(), known: BTreeSet::new() }
+        Self { program: CLANG.program(program.into()), identity: identity.to_string(), known: BTreeSet::new() }
     }
 
     fn command(&self, input: &Input<'_>) -> Vec<OsString> {
@@ -161,13 +162,13 @@ impl Compiler for Clang {
 
     async fn try_out(&self, workshop: &Workshop) -> Result<(), Error> {
         for arch in TRIED {
-            workshop.try_out_on(arch, ("trial.hip", TRIAL), |input| self.command(input)).await?;
+            workshop.try_out_on(arch, ("trial.hip", TRIAL), &[], |input| self.command(input)).await?;
         }
         Ok(())
     }
 
     async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Made>, Error> {
-        let made = workshop.run(unit, |input| self.command(input)).await?;
+        let made = workshop.run(unit, &[], |input| self.command(input)).await?;
         Ok(finished(unit, made))
     }
 }

@@ -1,21 +1,21 @@
-//! CUDA's own compiler, for NVIDIA GPUs only: it serves the toolchain `clang` where there is no clang.
+//! CUDA's compiler that is a program, nvcc.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
-use async_trait::async_trait;
 use bluefin_common::failure::Attempt;
-use bluefin_common::problem::DataType;
 
-use super::Compiler;
-use super::program::{Program, Wanted, finished, first_line, unknown_to, with_own_instructions};
+use super::program::{Program, Wanted, finished, first_line, with_own_instructions};
 use crate::error::Error;
-use crate::unit::{Input, SHIM_FOLDER, Shapes, Unit, checked_source};
+use crate::unit::{Input, SHIM_FOLDER, Unit};
 use crate::workshop::{Made, Workshop};
 
+/// The toolchain that it serves.
+pub(super) const TOOLCHAIN: &str = "clang";
+
 static NVCC: Wanted = Wanted {
-    toolchain: "clang",
+    toolchain: TOOLCHAIN,
     names: &["nvcc", "/usr/local/cuda/bin/nvcc"],
     variable: "BLUEFIN_NVCC",
     install: "CUDA 12 or later, and gcc",
@@ -25,7 +25,7 @@ const TRIAL: &str = "extern \"C\" __global__ void f(int *x) { *x = 1; }\n";
 
 /// An nvcc with its host compiler.
 #[derive(Clone, Debug)]
-pub struct Nvcc {
+pub(super) struct Nvcc {
     program: Program,
     identity: String,
     /// The architectures that it knows, with what is behind their names.
@@ -38,11 +38,18 @@ pub(super) fn is_named() -> bool {
 }
 
 impl Nvcc {
+    /// One that is not tried, of CUDA 12.4.
+    #[cfg(test)]
+    pub(super) fn of_12_4() -> Self {
+        let known = ["sm_80", "sm_90", "sm_90a"].map(String::from).into();
+        Self { program: NVCC.program("nvcc".into()), identity: "nvcc: release 12.4".to_string(), known }
+    }
+
     /// Finds nvcc, compiles something trivial with it and asks what it is.
     ///
     /// # Errors
     /// No compiler, or one that does not work, with what to install.
-    pub fn probe() -> Result<Self, Error> {
+    pub(super) fn probe() -> Result<Self, Error> {
         let mut nvcc = Self { program: NVCC.find()?, identity: String::new(), known: BTreeSet::new() };
         nvcc.program.try_out("sm_80", ("trial.hip", TRIAL), |input| nvcc.command(input))?;
         let version = nvcc.program.ask(&["--version"])?.0;
@@ -51,6 +58,29 @@ impl Nvcc {
         let known = nvcc.program.ask(&["--list-gpu-code"])?.0;
         nvcc.known = known.split_whitespace().map(ToString::to_string).collect();
         Ok(nvcc)
+    }
+
+    /// Its release.
+    pub(super) fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.program.path()
+    }
+
+    pub(super) fn knows(&self, arch: &str) -> bool {
+        // What needs a suffix is listed without it by the releases that know but one.
+        self.known.contains(arch) || self.known.contains(&with_own_instructions(arch))
+    }
+
+    pub(super) async fn try_out(&self, workshop: &Workshop) -> Result<(), Error> {
+        workshop.try_out_on("sm_80", ("trial.hip", TRIAL), &[], |input| self.command(input)).await
+    }
+
+    pub(super) async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Made>, Error> {
+        let made = workshop.run(unit, &[], |input| self.command(input)).await?;
+        Ok(finished(unit, made))
     }
 
     fn command(&self, input: &Input<'_>) -> Vec<OsString> {
@@ -63,46 +93,6 @@ impl Nvcc {
     }
 }
 
-impl Shapes for Nvcc {
-    fn name(&self) -> &'static str {
-        NVCC.toolchain
-    }
-
-    fn identity(&self) -> &str {
-        &self.identity
-    }
-
-    fn is_cpp(&self) -> bool {
-        true
-    }
-
-    fn with_checks(&self, source: &str, generated: Option<&str>, _types: &[DataType]) -> Option<String> {
-        Some(checked_source(source, generated))
-    }
-}
-
-#[async_trait]
-impl Compiler for Nvcc {
-    fn refusal(&self, arch: &str) -> Option<String> {
-        // What needs a suffix is listed without it by the releases that know but one.
-        let known = self.known.contains(arch) || self.known.contains(&with_own_instructions(arch));
-        (!known).then(|| unknown_to(&self.identity, arch))
-    }
-
-    fn program(&self) -> Option<&Path> {
-        Some(self.program.path())
-    }
-
-    async fn try_out(&self, workshop: &Workshop) -> Result<(), Error> {
-        workshop.try_out_on("sm_80", ("trial.hip", TRIAL), |input| self.command(input)).await
-    }
-
-    async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Made>, Error> {
-        let made = workshop.run(unit, |input| self.command(input)).await?;
-        Ok(finished(unit, made))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,15 +100,8 @@ mod tests {
     /// CUDA's compiler is on few machines, so that its command line is also checked here.
     #[test]
     fn nvcc_is_told_what_clang_is() {
-        let known = ["sm_80", "sm_90", "sm_90a"].map(String::from).into();
-        let nvcc = Nvcc { program: Program::at("nvcc", &NVCC), identity: "nvcc: release 12.4".to_string(), known };
-        assert_eq!((nvcc.refusal("sm_90"), nvcc.refusal("sm_80")), (None, None));
-        assert_eq!(
-            nvcc.refusal("gfx90a").unwrap(),
-            "nvcc: release 12.4 does not know gfx90a, expected clang 15 or later (BLUEFIN_CLANG and BLUEFIN_NVCC name compilers)"
-        );
-        assert!(nvcc.refusal("sm_120").unwrap().contains("expected clang 20 or later, or nvcc 12.8 or later"));
-        assert_eq!(nvcc.name(), "clang");
+        let nvcc = Nvcc::of_12_4();
+        assert!(nvcc.knows("sm_90") && nvcc.knows("sm_80") && !nvcc.knows("gfx90a") && !nvcc.knows("sm_120"));
         let flags = ["-Wno-pass-failed".to_string(), "-DX=1".to_string()];
         let defines = [("BM".to_string(), "64".to_string())];
         let input =

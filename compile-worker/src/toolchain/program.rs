@@ -1,6 +1,6 @@
 //! A compiler that is a program: how it is found and tried, and asked what it is.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -31,8 +31,14 @@ impl Wanted {
         self.named().is_some()
     }
 
-    fn named(&self) -> Option<PathBuf> {
+    /// What the environment names.
+    pub(super) fn named(&self) -> Option<PathBuf> {
         std::env::var_os(self.variable).filter(|named| !named.is_empty()).map(PathBuf::from)
+    }
+
+    /// The program at `path`, which was found in another way.
+    pub(super) fn program(&'static self, path: PathBuf) -> Program {
+        Program { path, wanted: self }
     }
 
     /// The program that the environment names, or the first of its names that there is.
@@ -73,18 +79,17 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// The one at `path`.
-    #[cfg(test)]
-    pub(super) fn at(path: &str, wanted: &'static Wanted) -> Self {
-        Self { path: path.into(), wanted }
-    }
-
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
     /// A command line: the program with `own` arguments, the spec's flags and defines, then source and output.
-    pub(super) fn line(&self, own: &[&str], flags: impl Iterator<Item = String>, input: &Input<'_>) -> Vec<OsString> {
+    pub(super) fn line<S: AsRef<OsStr>>(
+        &self,
+        own: &[S],
+        flags: impl Iterator<Item = String>,
+        input: &Input<'_>,
+    ) -> Vec<OsString> {
         let mut line = vec![self.path.as_os_str().to_owned()];
         line.extend(own.iter().map(OsString::from));
         line.extend(flags.map(OsString::from));
@@ -122,7 +127,7 @@ impl Program {
     }
 
     /// What it prints on standard output and standard error.
-    pub(super) fn ask(&self, args: &[&str]) -> Result<(String, String), Error> {
+    pub(super) fn ask<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<(String, String), Error> {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         let output = self.run(&args, Path::new("/"))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

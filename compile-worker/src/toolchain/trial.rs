@@ -125,7 +125,7 @@ mod tests {
 
         async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Made>, Error> {
             self.runs.fetch_add(1, Ordering::SeqCst);
-            workshop.run(unit, |_| ["/bin/sh", "-c", self.command].map(Into::into).to_vec()).await
+            workshop.run(unit, &[], |_| ["/bin/sh", "-c", self.command].map(Into::into).to_vec()).await
         }
     }
 

@@ -105,7 +105,7 @@ impl Workshop {
         }
     }
 
-    /// Runs a compiler for `arch` on the `text` of a file `name`, which always compiles, as it runs on units.
+    /// Runs a compiler for `arch` on the `text` of a file `name`, which always compiles, as it runs on units; `readable` as there.
     ///
     /// # Errors
     /// What is wrong with this machine.
@@ -113,6 +113,7 @@ impl Workshop {
         &self,
         arch: &str,
         (name, text): (&str, &str),
+        readable: &[PathBuf],
         command: impl FnOnce(&Input<'_>) -> Vec<OsString>,
     ) -> Result<(), Error> {
         let folder = self.folder()?;
@@ -121,7 +122,7 @@ impl Workshop {
         // Those of a session may be narrow.
         let Limits { time, memory_bytes, file_bytes, .. } = Limits::default();
         let limits = Limits { time, memory_bytes, file_bytes, ..self.limits.clone() };
-        let failure = match self.run_in(&folder, &limits, &line).await {
+        let failure = match self.run_in(&folder, self.limits_of(&limits, &line, readable), &line).await {
             Ok(Ok(_)) => return Ok(()),
             Ok(Err(failure)) => failure,
             Err(Error::Suspect(suspect)) => suspect.failure,

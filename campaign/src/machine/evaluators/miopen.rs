@@ -30,7 +30,7 @@ pub struct FinArgs {
 impl FinArgs {
     /// What toolchains are told of it.
     pub fn programs(&self) -> anyhow::Result<Programs> {
-        Ok(Programs { fin: self.fin.clone(), launcher: launcher(Some(Isolation::default()))? })
+        Ok(Programs { fin: self.fin.clone(), launcher: launcher(Some(Isolation::default()))?, ..itself::programs()? })
     }
 }
 

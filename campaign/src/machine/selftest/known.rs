@@ -13,7 +13,7 @@ use bluefin_common::problem::driver::parse;
 use bluefin_common::store::Store;
 use bluefin_common::target::Target;
 use bluefin_common::task::Task;
-use bluefin_compile_worker::{Compiler, Limits, Metrics, Programs, Unit, Workshop};
+use bluefin_compile_worker::{Compiler, Limits, Metrics, Unit, Workshop};
 use bluefin_eval_worker::Runnable;
 use bluefin_kernel_spec::Scope;
 use bluefin_producer::specs::{LoadedSpec, Specs};
@@ -51,7 +51,7 @@ impl Kernels {
         let specs = Specs::for_target(LoadedSpec::shipped()?, target);
         let mut compilers: HashMap<&str, Arc<dyn Compiler>> = HashMap::new();
         for name in specs.toolchains() {
-            match known().toolchains.probe(name, &Programs::default()).await {
+            match known().toolchains.probe(name, &itself::programs()?).await {
                 Ok(toolchain) => compilers.extend(toolchain.compiler().map(|compiler| (name, compiler))),
                 Err(error) => return Ok(Err(format!("nothing can be compiled here: {error}"))),
             }
