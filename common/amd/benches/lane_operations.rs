@@ -38,9 +38,10 @@ fn kernel(target: &Target, instruction: &str) -> String {
         _ => ("ds_write_b128 v0, v[4:7]", "s_waitcnt vmcnt(0) lgkmcnt(0)"),
     };
     let body = format!("{instruction}\n").repeat(COPIES as usize);
+    // The barrier is there as a loop that does nothing but load one place is taken for one that waits for others.
     format!(
         ".amdgcn_target \"amdgcn-amd-amdhsa--{}\"\n.text\n.globl k\n.p2align 8\n.type k,@function\nk:\n{load} s[4:5], s[0:1], 0x0\n{clear}\
-         v_lshlrev_b32_e32 v0, 4, v0\n{write}\n{wait}\ns_movk_i32 s6, {TURNS}\nLoop:\n{body}{wait}\ns_sub_u32 s6, s6, 1\n\
+         v_lshlrev_b32_e32 v0, 4, v0\n{write}\n{wait}\ns_movk_i32 s6, {TURNS}\nLoop:\n{body}{wait}\ns_barrier\ns_sub_u32 s6, s6, 1\n\
          s_cmp_lg_u32 s6, 0\ns_cbranch_scc1 Loop\ns_endpgm\n.rodata\n.p2align 6\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr 64\n\
          .amdhsa_next_free_sgpr 32\n.amdhsa_kernarg_size 8\n.amdhsa_group_segment_fixed_size 4096\n\
          .amdhsa_user_sgpr_kernarg_segment_ptr 1\n.amdhsa_float_denorm_mode_32 3\n{accumulators}\n.end_amdhsa_kernel\n",
@@ -85,7 +86,63 @@ const KERNELS: &[(&str, &str, u32, usize)] = &[
         64,
         64 * 256,
     ),
+    (
+        "softmax",
+        "typedef float vec4 __attribute__((ext_vector_type(4))); SHARED float s[256];\
+         const vec4* from = (const vec4*)(in + b * n); vec4* to = (vec4*)(out + b * n);\
+         float most = -__builtin_inff(); for (int i = t; i < n / 4; i += 256) { vec4 v = from[i];\
+         for (int j = 0; j < 4; ++j) most = __builtin_fmaxf(most, v[j]); }\
+         s[t] = most; barrier(); for (int half = 128; half; half /= 2) { if (t < half) s[t] = __builtin_fmaxf(s[t], s[t + half]); barrier(); }\
+         most = s[0]; barrier(); float sum = 0; for (int i = t; i < n / 4; i += 256) { vec4 v = from[i];\
+         for (int j = 0; j < 4; ++j) sum += __builtin_exp2f((v[j] - most) * 1.442695f); }\
+         s[t] = sum; barrier(); for (int half = 128; half; half /= 2) { if (t < half) s[t] += s[t + half]; barrier(); }\
+         sum = 1.0f / s[0]; for (int i = t; i < n / 4; i += 256) { vec4 v = from[i];\
+         for (int j = 0; j < 4; ++j) v[j] = __builtin_exp2f((v[j] - most) * 1.442695f) * sum; to[i] = v; }",
+        16,
+        16 * 4096,
+    ),
+    (
+        "product in registers",
+        "typedef float vec4 __attribute__((ext_vector_type(4))); SHARED vec4 x[16][16], y[16][16];\
+         const int r = t / 16, c = t % 16, blocks = n / 64, br = b / blocks, bc = b % blocks; vec4 sum[4] = {};\
+         for (int k = 0; k < n; k += 16) { x[r][c] = ((const vec4*)in)[((k + r) * n + br * 64) / 4 + c];\
+         y[r][c] = ((const vec4*)in)[((k + r) * n + bc * 64) / 4 + c]; barrier();\
+         for (int i = 0; i < 16; ++i) { vec4 p = x[i][r], q = y[i][c];\
+         for (int j = 0; j < 4; ++j) for (int l = 0; l < 4; ++l) sum[j][l] = __builtin_fmaf(p[j], q[l], sum[j][l]); } barrier(); }\
+         for (int j = 0; j < 4; ++j) ((vec4*)out)[((br * 64 + r * 4 + j) * n + bc * 64) / 4 + c] = sum[j];",
+        4,
+        128 * 128,
+    ),
+    (
+        "product on matrix cores",
+        "typedef _Float16 half4 __attribute__((ext_vector_type(4))); typedef _Float16 half16 __attribute__((ext_vector_type(16)));\
+         typedef float vec8 __attribute__((ext_vector_type(8))); typedef float vec16 __attribute__((ext_vector_type(16)));\
+         SHARED half16 x[64], y[64]; const half4* from = (const half4*)in;\
+         const int w = t / LANES, l = t % LANES; float* to = out + b * 64 * 64;\
+         vec16 sum = {}; vec8 sums[2] = {}; for (int k = 0; k < n; k += 16) {\
+         ((half4*)x)[t] = from[((b * 64 + t / 4) * n + k) / 4 + t % 4]; ((half4*)y)[t] = from[(t / 4 * n + k) / 4 + t % 4]; barrier();\
+         MULTIPLY barrier(); }\
+         STORE",
+        4,
+        256 * 256 / 2,
+    ),
 ];
+
+/// `MULTIPLY` and `STORE` of the product on matrix cores.
+const MATRIX_CORES: &str = r#"
+#if defined(__gfx942__)
+#define LANES 64
+#define MULTIPLY for (int i = 0; i < 4; i += 2) sum = __builtin_amdgcn_mfma_f32_32x32x8f16( \
+    ((half4*)x)[(w / 2 * 32 + l % 32) * 4 + i + l / 32], ((half4*)y)[(w % 2 * 32 + l % 32) * 4 + i + l / 32], sum, 0, 0, 0);
+#define STORE for (int i = 0; i < 16; ++i) to[(w / 2 * 32 + i / 4 * 8 + l / 32 * 4 + i % 4) * 64 + w % 2 * 32 + l % 32] = sum[i];
+#else
+#define LANES 32
+#define MULTIPLY for (int i = 0; i < 2; ++i) sums[i] = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32( \
+    x[w / 2 * 16 + l % 16], y[w % 2 * 32 + i * 16 + l % 16], sums[i]);
+#define STORE for (int i = 0; i < 2; ++i) for (int j = 0; j < 8; ++j) \
+    to[(w / 2 * 16 + j * 2 + l / 16) * 64 + w % 2 * 32 + i * 16 + l % 16] = sums[i][j];
+#endif
+"#;
 
 const PRELUDE: &str = r#"
 #define SHARED __attribute__((shared))
@@ -102,7 +159,7 @@ fn kernels(criterion: &mut Criterion, tools: &Tools) {
         let Some(target) = Target::named(arch) else { continue };
         for (name, body, blocks, elements) in KERNELS {
             let source = format!(
-                "{PRELUDE}extern \"C\" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(256, 256))) \
+                "{PRELUDE}{MATRIX_CORES}extern \"C\" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(256, 256))) \
                  void k(float* out, const float* in, int n) {{ const int t = __builtin_amdgcn_workitem_id_x(), b = __builtin_amdgcn_workgroup_id_x(); {body} }}"
             );
             let program = tools.program(&source, target);
@@ -113,6 +170,8 @@ fn kernels(criterion: &mut Criterion, tools: &Tools) {
                 let n = match *name {
                     "product by tiles" => 64,
                     "gelu" => *elements as i32,
+                    "product in registers" => 128,
+                    "product on matrix cores" => 256,
                     _ => (*elements as u32 / blocks) as i32,
                 };
                 let arguments = support::Arguments::default().pointer(out).pointer(from).int(n);

@@ -136,7 +136,8 @@ impl Decoder<'_> {
                 touches.loaded = Some((touches.vgprs.remove(0), counter));
             }
         }
-        Instruction { action, touches, next_address }
+        let words = words(&touches);
+        Instruction { action, touches, words, next_address }
     }
 
     fn action(&self, address: u64, encoded: &Encoded) -> Decoded {
@@ -209,4 +210,19 @@ fn touches(encoded: &Encoded) -> Touches {
         }
     }
     touches
+}
+
+/// All vector registers that are touched, by words of 64.
+fn words(touches: &Touches) -> Vec<(usize, u64)> {
+    let mut words: Vec<(usize, u64)> = Vec::new();
+    for (first, count, _) in touches.vgprs.iter().copied().chain(touches.loaded.map(|(span, _)| span)) {
+        for at in first..first + count {
+            let (word, bit) = (usize::from(at / 64), 1 << (at % 64));
+            match words.iter_mut().find(|(of, _)| *of == word) {
+                Some((_, bits)) => *bits |= bit,
+                None => words.push((word, bit)),
+            }
+        }
+    }
+    words
 }

@@ -127,7 +127,7 @@ impl Block<'_> {
         let Some(instruction) = instructions.get(at) else {
             return Err(Raised::wave(Fault::LeftCode { address: self.behind_code() }));
         };
-        if !wave.pending.is_empty()
+        if wave.pending.may_have(&instruction.words, instruction.touches.sgprs)
             && let Some(early) = wave.pending.too_early(&instruction.touches)
         {
             let issued = (self.site)(early.instruction);

@@ -488,6 +488,8 @@ pub(crate) struct Touches {
 pub(crate) struct Instruction {
     pub action: Action,
     pub touches: Touches,
+    /// The vector registers among them.
+    pub words: Vec<(usize, u64)>,
     /// Behind it.
     pub next_address: u64,
 }

@@ -4,7 +4,7 @@
 mod journal;
 
 use self::journal::Journal;
-use crate::bank::lanes::Lanes;
+use crate::bank::lanes::Places;
 use crate::bank::{Bank, Label, Loaded, Touching, buffer_place};
 use crate::shadow::{LAST_NUMBER, Shadow, Toucher};
 use crate::verdict::{Access, Fault, Place};
@@ -360,12 +360,17 @@ impl Memory {
     }
 
     /// Makes ready for stores of all lanes to the buffer that was found; whether they may be done.
-    pub(crate) fn prepare_store(&mut self, hint: usize, lanes: &Lanes) -> bool {
-        if self.buffers.get(hint).is_none_or(|buffer| !buffer.protected.is_empty()) {
+    pub(crate) fn prepare_store(&mut self, hint: usize, places: &Places) -> bool {
+        let is_open = |buffer: &Buffer| buffer.protected.is_empty() && places.is_within(buffer.bytes.len());
+        if !self.buffers.get(hint).is_some_and(is_open) {
             return false;
         }
-        for (_, at) in lanes.each() {
-            self.journal.save(&mut self.buffers, hint, at, 4 * lanes.dwords);
+        match places.straight() {
+            Some(range) => self.journal.save(&mut self.buffers, hint, range.start, range.len()),
+            None => {
+                let size = 4 * places.dwords;
+                places.all().iter().for_each(|at| self.journal.save(&mut self.buffers, hint, *at as usize, size));
+            }
         }
         true
     }

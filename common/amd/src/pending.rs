@@ -15,20 +15,27 @@ pub(crate) struct LdsTouch {
     pub write: bool,
 }
 
+/// Those of an instruction, which may access LDS twice.
+pub(crate) type LdsTouches = [Option<Box<LdsTouch>>; 2];
+
 struct Entry {
     /// Index of the instruction.
     instruction: usize,
     vgprs: Span,
     sgprs: u128,
     ordered: bool,
-    lds: [Option<Box<LdsTouch>>; 2],
+    lds: LdsTouches,
 }
 
 #[derive(Default)]
 struct Queue {
     entries: Vec<Entry>,
-    vgprs: [u64; 8],
+    /// A bit for each register.
+    vgprs: [u64; WORDS],
     sgprs: u128,
+    /// What entries had that have returned, for others.
+    #[expect(clippy::vec_box, reason = "entries have them so")]
+    spare: Vec<Box<LdsTouch>>,
 }
 
 /// All that a wave has not waited for.
@@ -38,6 +45,9 @@ pub(crate) struct Pending {
     /// What the counter of the scalar ones, and of LDS, counts up to.
     most_scalar: usize,
 }
+
+/// Words of a bit for each vector register.
+const WORDS: usize = 9;
 
 /// What the counter of vector memory counts up to.
 const MOST_VECTOR: usize = 63;
@@ -49,17 +59,20 @@ pub(crate) struct TooEarly {
     pub instruction: usize,
 }
 
+fn mark(vgprs: &mut [u64; WORDS], sgprs: &mut u128, entry: &Entry) {
+    for at in entry.vgprs.0..entry.vgprs.0 + entry.vgprs.1 {
+        vgprs[usize::from(at / 64)] |= 1 << (at % 64);
+    }
+    *sgprs |= entry.sgprs;
+}
+
 impl Queue {
     /// Adds what was issued. A counter that is at its most holds back what would be one more, until the oldest has returned.
     fn push(&mut self, entry: Entry, most: usize) {
         if self.entries.len() >= most && self.entries.iter().all(|entry| entry.ordered) {
             self.wait(most - 1);
         }
-        let (first, count, _) = entry.vgprs;
-        for at in first..first + count {
-            self.vgprs[usize::from(at / 64)] |= 1 << (at % 64);
-        }
-        self.sgprs |= entry.sgprs;
+        mark(&mut self.vgprs, &mut self.sgprs, &entry);
         self.entries.push(entry);
     }
 
@@ -69,27 +82,29 @@ impl Queue {
 
     /// The same of some entries, which have a counter of their own.
     fn wait_among(&mut self, limit: usize, counted: impl Fn(&Entry) -> bool) {
+        let before = self.entries.len();
         let mut younger = self.entries.iter().filter(|entry| entry.ordered && counted(entry)).count();
-        if self.entries.is_empty() {
-            return;
-        }
-        self.entries.retain(|entry| {
-            if !counted(entry) {
+        let spare = &mut self.spare;
+        self.entries.retain_mut(|entry| {
+            let stays = if !counted(entry) {
                 true
             } else if entry.ordered {
                 younger -= 1;
                 younger < limit
             } else {
                 limit > 0
+            };
+            if !stays {
+                spare.extend(entry.lds.iter_mut().filter_map(Option::take));
             }
+            stays
         });
-        (self.vgprs, self.sgprs) = ([0; 8], 0);
-        for entry in &self.entries {
-            for at in entry.vgprs.0..entry.vgprs.0 + entry.vgprs.1 {
-                self.vgprs[usize::from(at / 64)] |= 1 << (at % 64);
-            }
-            self.sgprs |= entry.sgprs;
+        if self.entries.len() == before {
+            return;
         }
+        (self.vgprs, self.sgprs) = ([0; WORDS], 0);
+        let Self { entries, vgprs, sgprs, .. } = self;
+        entries.iter().for_each(|entry| mark(vgprs, sgprs, entry));
     }
 
     fn has(&self, at: u16) -> bool {
@@ -127,7 +142,17 @@ impl Pending {
     }
 
     pub fn clear(&mut self) {
-        *self = Self::new(self.most_scalar);
+        self.vector.wait(0);
+        self.scalar.wait(0);
+    }
+
+    /// A touch of LDS to be remembered, whose offsets are still to be said.
+    pub fn touch(&mut self, exec: u64, bytes: u32, write: bool) -> Box<LdsTouch> {
+        let spare = self.scalar.spare.pop().or_else(|| self.vector.spare.pop());
+        let mut touch =
+            spare.unwrap_or_else(|| Box::new(LdsTouch { offsets: [0; LANES], exec: 0, bytes: 0, write: false }));
+        (touch.exec, touch.bytes, touch.write) = (exec, bytes, write);
+        touch
     }
 
     /// A vector memory access other than a flat one; stores have no registers.
@@ -146,7 +171,7 @@ impl Pending {
         self.scalar.push(Entry { instruction, vgprs, sgprs: 0, ordered: false, lds: [None, None] }, self.most_scalar);
     }
 
-    pub fn lds(&mut self, instruction: usize, vgprs: Span, lds: [Option<Box<LdsTouch>>; 2]) {
+    pub fn lds(&mut self, instruction: usize, vgprs: Span, lds: LdsTouches) {
         self.scalar.push(Entry { instruction, vgprs, sgprs: 0, ordered: true, lds }, self.most_scalar);
     }
 
@@ -185,6 +210,14 @@ impl Pending {
             .chain(&self.vector.entries)
             .flat_map(|entry| &entry.lds)
             .filter_map(|touch| touch.as_deref())
+    }
+
+    /// Whether anything of these may be under way: vector registers by words, and scalar ones.
+    #[inline]
+    pub fn may_have(&self, vgprs: &[(usize, u64)], sgprs: u128) -> bool {
+        let under_way = |at: usize| self.vector.vgprs[at] | self.scalar.vgprs[at];
+        !self.is_empty()
+            && (sgprs & self.scalar.sgprs != 0 || vgprs.iter().any(|(at, bits)| under_way(*at) & bits != 0))
     }
 
     /// The first register among `touches` that is still under way.

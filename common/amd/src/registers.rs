@@ -185,6 +185,17 @@ pub(crate) fn choose(to: &mut Vgpr, values: &Vgpr, mask: u64) {
     }
 }
 
+/// The lanes in which something holds of two values.
+#[inline(always)]
+pub(crate) fn mask_where<T: Copy>(a: &[T], b: &[T], holds: impl Fn(T, T) -> bool) -> u64 {
+    let halves = a.chunks(LANES / 2).zip(b.chunks(LANES / 2)).zip([0, LANES / 2]);
+    halves.fold(0, |mask, ((a, b), first)| {
+        let bits = a.iter().zip(b).zip(&BITS);
+        let half = bits.fold(0, |mask, ((a, b), bit)| mask | if holds(*a, *b) { *bit } else { 0 });
+        mask | u64::from(half) << first
+    })
+}
+
 const BITS: [u32; LANES / 2] = {
     let (mut bits, mut at) = ([0; LANES / 2], 0);
     while at < LANES / 2 {

@@ -4,13 +4,16 @@
 //! `block start + round * waves + wave`. Numbers only grow, so one comparison tells what happened in an earlier launch, in another block
 //! of this one, or in this block, and before or behind the last barrier.
 
+mod marks;
 mod toucher;
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
+pub(crate) use self::marks::Marks;
 pub(crate) use self::toucher::{Conflict, How, Met, Toucher};
 
 /// Set in a reader's number: several waves read it in that span.
@@ -44,6 +47,7 @@ type Lists = HashMap<usize, Vec<u32>>;
 
 /// The marks of one buffer or of a block's LDS. Those of a large buffer are zeros that cost nothing before they are touched.
 #[derive(Default)]
+#[cfg_attr(test, derive(Clone, Debug, PartialEq))]
 pub(crate) struct Shadow {
     writers: Vec<u32>,
     readers: Vec<u32>,
@@ -58,40 +62,25 @@ impl Shadow {
         *self = Self::default();
     }
 
-    /// Notes that words are touched, if nothing about that needs a thought: whether it is done. `length` is that of all.
+    /// The marks of all words of `length` bytes.
     #[inline]
-    pub fn touch_words(&mut self, length: usize, first: usize, count: usize, write: bool, by: &Toucher<'_>) -> bool {
-        let (Some(writers), Some(readers)) =
-            (self.writers.get_mut(first..first + count), self.readers.get_mut(first..first + count))
-        else {
-            self.room(length);
-            return false;
-        };
-        if !write && !by.is_plain() {
-            return false;
-        }
-        note(writers, readers, write, by)
+    pub fn marks(&mut self, length: usize) -> Marks<'_> {
+        self.room(length);
+        Marks { writers: &mut self.writers, readers: &mut self.readers }
     }
 
-    /// The same of words apart from each other, `count` from each of `firsts` on, which are there.
+    /// Notes that words are touched, if nothing about that needs a thought: whether it is done. `length` is that of all.
     #[inline]
-    pub fn touch_apart(&mut self, length: usize, firsts: &[u32], count: usize, write: bool, by: &Toucher<'_>) -> bool {
-        if self.writers.len() < length.div_ceil(4) {
-            self.room(length);
-        }
-        let mut quick = write || by.is_plain();
-        for first in firsts {
-            let words = *first as usize..*first as usize + count;
-            quick = quick && note(&mut self.writers[words.clone()], &mut self.readers[words], write, by);
-        }
-        quick
+    fn touch_words(&mut self, length: usize, words: Range<usize>, write: bool, by: &Toucher<'_>) -> bool {
+        let mut marks = self.marks(length);
+        if write { marks.write(words, by) } else { by.is_plain() && marks.read(words, by) }
     }
 
     /// Notes a touch of `size` bytes at `offset` of `length`; the first byte that conflicts.
     #[inline]
     pub fn touch(&mut self, length: usize, offset: usize, size: usize, write: bool, by: &Toucher<'_>) -> Option<Met> {
         let aligned = offset.is_multiple_of(4) && size.is_multiple_of(4);
-        if by.how != How::Atomic && aligned && self.touch_words(length, offset / 4, size / 4, write, by) {
+        if by.how != How::Atomic && aligned && self.touch_words(length, offset / 4..(offset + size) / 4, write, by) {
             return None;
         }
         self.touch_slowly(length, offset, size, write, by)
@@ -120,11 +109,16 @@ impl Shadow {
         }
     }
 
+    #[inline]
     fn room(&mut self, length: usize) {
-        let words = length.div_ceil(4);
-        if self.writers.len() < words {
-            (self.writers, self.readers) = (vec![0; words], vec![0; words]);
+        if self.writers.len() < length.div_ceil(4) {
+            self.make_room(length.div_ceil(4));
         }
+    }
+
+    #[cold]
+    fn make_room(&mut self, words: usize) {
+        (self.writers, self.readers) = (vec![0; words], vec![0; words]);
     }
 
     #[inline(never)]
@@ -177,27 +171,6 @@ impl Shadow {
             }
         }
     }
-}
-
-/// Notes a touch of each word that needs no thought: what is done here is done as [`Toucher::touch`] does it. Whether that is all of them.
-#[inline(always)]
-fn note(writers: &mut [u32], readers: &mut [u32], write: bool, by: &Toucher<'_>) -> bool {
-    let mut all = true;
-    if write {
-        for (writer, reader) in writers.iter_mut().zip(readers.iter()) {
-            let quick = by.is_quick_writer(*writer, by.span) & by.is_quick_reader(*reader);
-            *writer = if quick { by.number } else { *writer };
-            all &= quick;
-        }
-        return all;
-    }
-    let (readable, marks) = (by.readable(), by.how == How::Plain);
-    for (writer, reader) in writers.iter().zip(readers) {
-        let quick = by.is_quick_writer(*writer, readable);
-        *reader = if quick & marks { by.joined_plainly(*reader) } else { *reader };
-        all &= quick;
-    }
-    all
 }
 
 fn touch_bytes(marks: &mut [Mark], offset: usize, write: bool, by: &Toucher<'_>, lists: &mut Lists) -> Option<Met> {

@@ -37,6 +37,9 @@ pub(crate) struct Wave {
     pub indexed: bool,
 }
 
+/// The most registers that one access of whole dwords loads.
+pub(crate) const MOST_LOADED: usize = 4;
+
 /// Room for the values of one instruction.
 pub(crate) struct Temporaries {
     pub sources: [Vgpr; 3],
@@ -44,6 +47,8 @@ pub(crate) struct Temporaries {
     pub second: Vgpr,
     pub wide: [[u64; LANES]; 3],
     pub wide_out: [u64; LANES],
+    /// What an access loads, until all of it is there.
+    pub loaded: [Vgpr; MOST_LOADED],
 }
 
 impl Temporaries {
@@ -54,6 +59,7 @@ impl Temporaries {
             second: [0; LANES],
             wide: [[0; LANES]; 3],
             wide_out: [0; LANES],
+            loaded: [[0; LANES]; MOST_LOADED],
         })
     }
 }

@@ -86,10 +86,14 @@ fn check_address(wave: &Wave, poison: u64, exec: u64) -> Step {
     }
 }
 
+/// The index of each lane, where there is one.
+pub(super) type Indices = Option<Box<[u64; LANES]>>;
+
 /// Where each lane's access begins, offset included.
 pub(super) struct Addresses {
     pub of: [u64; LANES],
-    pub descriptor: Option<(Descriptor, [u64; LANES], u64)>,
+    /// With the scalar offset.
+    pub descriptor: Option<(Descriptor, Indices, u64)>,
 }
 
 impl Block<'_> {
@@ -147,12 +151,10 @@ impl Block<'_> {
                 if poison || scalar_poison != 0 {
                     return Err(unwritten(exec.trailing_zeros() as usize % LANES, Use::Address, wave));
                 }
-                let mut indices = [0; LANES];
+                let mut indices = None;
                 if let Some(at) = index {
                     check_address(wave, registers.poisoned(at), exec)?;
-                    for (index, value) in indices.iter_mut().zip(low(at)) {
-                        *index = u64::from(*value);
-                    }
+                    indices = Some(Box::new(low(at).map(u64::from)));
                 }
                 of = [memory.offset as u64; LANES];
                 if let Some(at) = offset {
@@ -182,7 +184,8 @@ impl Block<'_> {
             },
             Space::Buffer => {
                 let Some((descriptor, indices, scalar)) = &addresses.descriptor else { return To::Nowhere };
-                match descriptor.address(indices[lane], address, *scalar, lane, bytes) {
+                let index = indices.as_ref().map_or(0, |indices| indices[lane]);
+                match descriptor.address(index, address, *scalar, lane, bytes) {
                     None => To::Nowhere,
                     Some(at) => match at.checked_sub(SCRATCH_BASE) {
                         Some(byte) if descriptor.swizzle => To::Swizzled(byte),
@@ -199,7 +202,7 @@ impl Addresses {
     pub(super) fn moved(&self, lane: usize, by: u64) -> Self {
         let mut of = self.of;
         of[lane] += by;
-        Self { of, descriptor: self.descriptor }
+        Self { of, descriptor: self.descriptor.clone() }
     }
 }
 

@@ -31,13 +31,14 @@ pub(super) fn run(wave: &mut Wave, multiply: &MatrixMultiply) -> Step {
     let (a, a_poison) = registers(all, multiply.a, matrix.registers(Operand::A, lanes));
     let (b, b_poison) = registers(all, multiply.b, matrix.registers(Operand::B, lanes));
     let count = matrix.registers(Operand::C, lanes);
-    let (mut splat, clean) = (Vec::new(), vec![CLEAN; count]);
+    let (mut splat, mut written) = (Vec::new(), Vec::new());
     let (c, c_poison) = match multiply.c {
         Source::Vgpr(at) => registers(all, at, count),
         Source::Constant(value) => {
             let words = if matrix.result == Element::F64 { 2 } else { 1 };
             splat.extend((0..count).map(|at| [(value >> (32 * (at % words))) as u32; LANES]));
-            (splat.as_slice(), clean.as_slice())
+            written.resize(count, CLEAN);
+            (splat.as_slice(), written.as_slice())
         }
         _ => return Err(Raised::wave(Fault::Unimplemented { what: format!("{} of a scalar", matrix.name) })),
     };
@@ -70,7 +71,9 @@ pub(super) fn run(wave: &mut Wave, multiply: &MatrixMultiply) -> Step {
             matrix.run_scaled(*modifiers, [a, b, c], ([&of_a, &of_b], *at), &mut d).map_err(refused)?;
         }
     }
-    let clean = |poison: &[Poison]| poison.iter().all(|bytes| any(bytes) == 0);
+    // Lanes that the wave has not are never written.
+    let lanes_of_wave = all.all();
+    let clean = |poison: &[Poison]| poison.iter().all(|bytes| any(bytes) & lanes_of_wave == 0);
     let known = index.is_none_or(|(_, _, unwritten)| unwritten == [0, 0]);
     if clean(a_poison) && clean(b_poison) && clean(c_poison) && known && matrix.result.bits() != 16 {
         d_poison.fill(CLEAN);

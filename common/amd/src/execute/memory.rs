@@ -13,8 +13,7 @@ use crate::bank::{Loaded, Touching};
 use crate::instruction::{Address, Memory};
 use crate::operations::memory::{Form, Kind, Space, Transposed};
 use crate::order::Known;
-use crate::pending::LdsTouch;
-use crate::registers::LANES;
+use crate::pending::{LdsTouches, Pending};
 use crate::shadow::Toucher;
 use crate::verdict::{Fault, Place, Raised, Step, Use};
 use crate::wave::Wave;
@@ -35,7 +34,12 @@ impl Block<'_> {
     /// Executes a vector memory or LDS instruction.
     pub(super) fn access(&mut self, wave: &mut Wave, memory: &Memory, at: usize) -> Step {
         let exec = wave.registers.exec();
-        if exec != 0 {
+        if exec == 0 {
+            self.note(wave, memory, [None, None], at);
+        } else if let Some(touches) = self.at_once(wave, memory, exec) {
+            self.stored(wave, memory);
+            self.note(wave, memory, touches, at);
+        } else {
             let addresses = self.addresses(wave, memory, exec)?;
             let done = self.moved(wave, memory, &addresses, exec, at);
             if let Err(raised) = done {
@@ -44,9 +48,8 @@ impl Block<'_> {
             if let Kind::LoadToLds { .. } = memory.kind {
                 return Ok(());
             }
-            self.note(wave, memory, &addresses, exec, at);
-        } else {
-            self.note(wave, memory, &Addresses { of: [0; LANES], descriptor: None }, exec, at);
+            let touches = touches(&mut wave.pending, memory, &addresses, exec);
+            self.note(wave, memory, touches, at);
         }
         Ok(())
     }
@@ -85,8 +88,9 @@ impl Block<'_> {
             }
             Kind::LoadToLds { bytes } => {
                 let offsets = self.load_to_lds(wave, memory, addresses, exec, usize::from(bytes))?;
-                let touch = LdsTouch { offsets, exec, bytes: u32::from(bytes), write: true };
-                wave.pending.vector_to_lds(at, Box::new(touch));
+                let mut touch = wave.pending.touch(exec, u32::from(bytes), true);
+                touch.offsets = offsets;
+                wave.pending.vector_to_lds(at, touch);
                 return Ok(());
             }
             Kind::Load { bytes, form } => self.load_part(wave, memory, addresses, exec, usize::from(bytes), form)?,
@@ -109,6 +113,12 @@ impl Block<'_> {
                 self.atomic(wave, memory, addresses, exec, kind, usize::from(bytes), returns)?;
             }
         }
+        self.stored(wave, memory);
+        Ok(())
+    }
+
+    /// What a store leaves to be waited for by others.
+    fn stored(&mut self, wave: &mut Wave, memory: &Memory) {
         if let Kind::Store { .. } | Kind::StoreTwo { .. } = memory.kind {
             self.own.stored = true;
             wave.order.stored = true;
@@ -117,17 +127,21 @@ impl Block<'_> {
             wave.order.unseen |= shared && !(memory.sync && self.target.writes_back());
             wave.order.writing_back &= !shared;
         }
-        Ok(())
     }
 
     /// What is under way from now on.
-    fn note(&self, wave: &mut Wave, memory: &Memory, addresses: &Addresses, exec: u64, at: usize) {
-        let (count, bytes, write) = match memory.kind {
-            Kind::Load { bytes, .. } => (u16::from(bytes.div_ceil(4)), bytes, false),
-            Kind::LoadTwo { bytes, .. } => (u16::from(bytes / 2), bytes, false),
-            Kind::Store { bytes, .. } | Kind::StoreTwo { bytes, .. } => (0, bytes, true),
-            Kind::LoadToLds { bytes } => (0, bytes, true),
-            Kind::Atomic { bytes, returns, .. } => (if returns { u16::from(bytes / 4) } else { 0 }, 0, true),
+    fn note(&self, wave: &mut Wave, memory: &Memory, touches: LdsTouches, at: usize) {
+        let count = match memory.kind {
+            Kind::Load { bytes, .. } => u16::from(bytes.div_ceil(4)),
+            Kind::LoadTwo { bytes, .. } => u16::from(bytes / 2),
+            Kind::Store { .. } | Kind::StoreTwo { .. } | Kind::LoadToLds { .. } => 0,
+            Kind::Atomic { bytes, returns, .. } => {
+                if returns {
+                    u16::from(bytes / 4)
+                } else {
+                    0
+                }
+            }
         };
         // Loads of a half leave the other one alone, on targets that have registers by halves.
         let half = match memory.kind {
@@ -138,14 +152,7 @@ impl Block<'_> {
         let vgprs = (memory.to, count, half);
         match memory.space {
             Space::Flat => wave.pending.flat(at, vgprs),
-            Space::Lds => {
-                let touch = |offset: i64| {
-                    let offsets = addresses.of.map(|address| (address as u32).wrapping_add(offset as u32));
-                    (bytes > 0).then(|| Box::new(LdsTouch { offsets, exec, bytes: u32::from(bytes), write }))
-                };
-                let two = matches!(memory.kind, Kind::LoadTwo { .. } | Kind::StoreTwo { .. });
-                wave.pending.lds(at, vgprs, [touch(memory.offset), two.then(|| touch(memory.second)).flatten()]);
-            }
+            Space::Lds => wave.pending.lds(at, vgprs, touches),
             Space::Global | Space::Scratch | Space::Buffer => {
                 // Stores of targets that count them apart have no registers to wait for.
                 if count > 0 || !self.target.counts_stores {
@@ -218,4 +225,24 @@ impl Block<'_> {
             self.raced(wave, lane, by, clock);
         }
     }
+}
+
+/// What an instruction touches in LDS.
+fn touches(pending: &mut Pending, memory: &Memory, addresses: &Addresses, exec: u64) -> LdsTouches {
+    let (bytes, write) = match memory.kind {
+        Kind::Load { bytes, .. } | Kind::LoadTwo { bytes, .. } => (bytes, false),
+        Kind::Store { bytes, .. } | Kind::StoreTwo { bytes, .. } => (bytes, true),
+        Kind::LoadToLds { .. } | Kind::Atomic { .. } => return [None, None],
+    };
+    if memory.space != Space::Lds {
+        return [None, None];
+    }
+    let two = matches!(memory.kind, Kind::LoadTwo { .. } | Kind::StoreTwo { .. });
+    let offsets = [Some(memory.offset), two.then_some(memory.second)];
+    offsets.map(|offset| {
+        let offset = offset? as u32;
+        let mut touch = pending.touch(exec, u32::from(bytes), write);
+        touch.offsets = addresses.of.map(|address| (address as u32).wrapping_add(offset));
+        Some(touch)
+    })
 }

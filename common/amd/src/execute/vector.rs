@@ -6,7 +6,7 @@ use super::sources::{dwords, narrow, poisoned, wide};
 use crate::instruction::{Destination, Output, Source, Vector};
 use crate::number::{self, Comparison, F16, F32, F64, Mode};
 use crate::operations::vector::{Kind, Narrow, Run, compare_integers};
-use crate::registers::{CLEAN, LANES, Poison, Registers, any, choose, spread};
+use crate::registers::{CLEAN, LANES, Poison, Registers, Vgpr, any, choose, mask_where, spread};
 use crate::verdict::{Fault, Raised, Step};
 use crate::wave::{Temporaries, Wave};
 
@@ -27,6 +27,15 @@ pub(super) fn run_dual(wave: &mut Wave, room: &mut Temporaries, both: &[Vector; 
     let (Destination::Vgpr(first_to), Destination::Vgpr(second_to)) = (first.to, second.to) else {
         return Err(Raised::wave(Fault::Unimplemented { what: "VOPD with another result".into() }));
     };
+    if let (Run::Narrow(one), Run::Narrow(other)) = (first.run, second.run)
+        && (union(&wave.registers, first) | union(&wave.registers, second)) & exec == 0
+    {
+        narrow_simple(wave, &mut room.sources, &mut room.out, first, one);
+        narrow_simple(wave, &mut room.sources, &mut room.second, second, other);
+        wave.registers.write(first_to, &room.out, exec, 0);
+        wave.registers.write(second_to, &room.second, exec, 0);
+        return Ok(());
+    }
     let first_poison = dual_half(wave, room, first, exec)?;
     std::mem::swap(&mut room.out, &mut room.second);
     let second_poison = dual_half(wave, room, second, exec)?;
@@ -42,7 +51,7 @@ fn dual_half(wave: &Wave, room: &mut Temporaries, vector: &Vector, exec: u64) ->
         Run::Narrow(run) => {
             let poison = union(registers, vector) & exec;
             if poison == 0 || !(vector.bitwise || vector.upward) {
-                narrow_simple(wave, room, vector, run);
+                narrow_simple(wave, &mut room.sources, &mut room.out, vector, run);
                 return Ok([poison; 4]);
             }
             let (poison, exec) = prepare(wave, room, vector, exec);
@@ -89,14 +98,14 @@ fn union(registers: &Registers, vector: &Vector) -> u64 {
 }
 
 #[inline]
-fn narrow_simple(wave: &Wave, room: &mut Temporaries, vector: &Vector, run: Narrow) {
+fn narrow_simple(wave: &Wave, room: &mut [Vgpr; 3], out: &mut Vgpr, vector: &Vector, run: Narrow) {
     let registers = &wave.registers;
-    let [first, second, third] = &mut room.sources;
+    let [first, second, third] = room;
     let a = dwords(registers, vector.sources[0].at, first);
     let b = if vector.count > 1 { dwords(registers, vector.sources[1].at, second) } else { a };
     let c = if vector.count > 2 { dwords(registers, vector.sources[2].at, third) } else { a };
     let lanes = registers.lanes;
-    run(&wave.mode, &mut room.out[..lanes], [&a[..lanes], &b[..lanes], &c[..lanes]]);
+    run(&wave.mode, &mut out[..lanes], [&a[..lanes], &b[..lanes], &c[..lanes]]);
 }
 
 fn select_simple(registers: &Registers, room: &mut Temporaries, vector: &Vector) -> u64 {
@@ -119,7 +128,7 @@ fn simple(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) -
             if poison != 0 && (vector.bitwise || vector.upward) {
                 return None;
             }
-            narrow_simple(wave, room, vector, run);
+            narrow_simple(wave, &mut room.sources, &mut room.out, vector, run);
             let Destination::Vgpr(to) = vector.to else { return None };
             wave.registers.write(to, &room.out, exec, poison);
             Some(Ok(()))
@@ -146,7 +155,8 @@ fn simple(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) -
                 (dwords(registers, vector.sources[0].at, first), dwords(registers, vector.sources[1].at, second));
             let lanes = registers.lanes;
             let mask = if signed {
-                let (a, b) = (a.map(|value| value as i32), b.map(|value| value as i32));
+                // In the order of signed numbers.
+                let (a, b) = (a.map(|value| value ^ 1 << 31), b.map(|value| value ^ 1 << 31));
                 compare_integers(relation, &a[..lanes], &b[..lanes])
             } else {
                 compare_integers(relation, &a[..lanes], &b[..lanes])
@@ -355,8 +365,8 @@ fn compare(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) 
                 compare_integers(relation, &a, &b)
             }
             Run::Compare { relation, .. } => compare_integers(relation, a, b),
-            Run::CompareFloat(how) => holds(a, b, |a, b| number::compare::<F64>(&wave.mode, how, a, b)),
-            _ => holds(a, b, |a, b| number::class::<F64>(a) as u64 & b != 0),
+            Run::CompareFloat(how) => mask_where(a, b, |a, b| number::compare::<F64>(&wave.mode, how, a, b)),
+            _ => mask_where(a, b, |a, b| number::class::<F64>(a) as u64 & b != 0),
         };
         (mask, poison, exec & written)
     } else {
@@ -372,8 +382,8 @@ fn compare(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) 
             }
             Run::Compare { relation, .. } => compare_integers(relation, a, b),
             Run::CompareFloat(how) => compare_floats(&wave.mode, how, half, a, b),
-            _ if half => holds(a, b, |a, b| number::class::<F16>(a as u16) as u32 & b != 0),
-            _ => holds(a, b, |a, b| number::class::<F32>(a) as u32 & b != 0),
+            _ if half => mask_where(a, b, |a, b| number::class::<F16>(a as u16) as u32 & b != 0),
+            _ => mask_where(a, b, |a, b| number::class::<F32>(a) as u32 & b != 0),
         };
         (mask, any(&joined(&poison)), exec)
     };
@@ -382,12 +392,8 @@ fn compare(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) 
 
 fn compare_floats(mode: &Mode, how: Comparison, half: bool, a: &[u32], b: &[u32]) -> u64 {
     if half {
-        holds(a, b, |a, b| number::compare::<F16>(mode, how, a as u16, b as u16))
+        mask_where(a, b, |a, b| number::compare::<F16>(mode, how, a as u16, b as u16))
     } else {
-        holds(a, b, |a, b| number::compare::<F32>(mode, how, a, b))
+        mask_where(a, b, |a, b| number::compare::<F32>(mode, how, a, b))
     }
-}
-
-fn holds<T: Copy>(a: &[T], b: &[T], condition: impl Fn(T, T) -> bool) -> u64 {
-    a.iter().zip(b).enumerate().fold(0, |mask, (lane, (a, b))| mask | u64::from(condition(*a, *b)) << lane)
 }

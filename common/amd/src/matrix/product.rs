@@ -214,25 +214,32 @@ fn truncated<const PARTS: usize, const FACTOR: usize>(
     let smallest = [smallest(matrix.a), smallest(matrix.b)];
     let mut values = [[0f64; FACTOR]; 2];
     let mut powers = [[0f64; FACTOR]; 2];
-    let mut largest = [0f64; 2];
-    let mut finite = result.iter().all(|value| value.is_finite());
     for side in 0..2 {
-        for index in 0..counts[side] {
-            let value = f64::from(factors[side][index]);
-            values[side][index] = value;
-            powers[side][index] = sums::power(value, smallest[side]);
-            largest[side] = largest[side].max(value.abs());
-            finite &= value.is_finite();
+        let both = values[side].iter_mut().zip(&mut powers[side]);
+        for ((value, power), factor) in both.zip(&factors[side][..counts[side]]) {
+            *value = f64::from(*factor);
+            *power = sums::power(*value, smallest[side]);
         }
     }
+    let largest = [&factors[0][..counts[0]], &factors[1][..counts[1]], result].map(largest);
+    let finite = largest.iter().all(|value| value.is_finite());
     // No sum of finite products is beyond this; from FP32's largest number on, sums are infinite.
-    let before = result.iter().fold(0f32, |largest, value| largest.max(value.abs()));
-    let bound = largest[0] * largest[1] * shape.depth as f64 + f64::from(before);
+    let [of_a, of_b, before] = largest.map(f64::from);
+    let bound = of_a * of_b * shape.depth as f64 + before;
     let special = !finite || bound >= 2f64.powi(127);
     by_rows(chosen, shape, [&values[1], &powers[1]], |rows, [b, b_powers]| {
         let rule = Truncated::<PARTS> { group, a_powers: &powers[0], b_powers, smallest, special };
         Product { rule, shape, rows, a: &values[0], b, result: &mut *result }.compute();
     });
+}
+
+/// The largest magnitude, no number if any value is none: magnitudes are ordered as their bits are.
+fn largest(values: &[f32]) -> f32 {
+    let bits = pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || values.iter().fold(0, |most, value| most.max(value.to_bits() & !(1 << 31))),
+    );
+    f32::from_bits(bits)
 }
 
 /// The exponent, as a power of two, that a denormal of the format is at: its smallest normal number.

@@ -1,6 +1,7 @@
 //! How a vector instruction is run: over all lanes at once, whatever EXEC says, by a loop that was made for it.
 
 use crate::number::{Comparison, Mode};
+use crate::registers::mask_where;
 
 /// What a source or a result is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,17 +223,14 @@ pub(crate) fn comparison(name: &str) -> Option<Definition> {
 
 /// The lanes in which a relation holds.
 pub(crate) fn compare_integers<T: Copy + PartialOrd>(relation: Relation, a: &[T], b: &[T]) -> u64 {
-    fn mask<T: Copy>(a: &[T], b: &[T], holds: impl Fn(T, T) -> bool) -> u64 {
-        a.iter().zip(b).enumerate().fold(0, |mask, (lane, (a, b))| mask | u64::from(holds(*a, *b)) << lane)
-    }
     match relation {
         Relation::Never => 0,
-        Relation::Less => mask(a, b, |a, b| a < b),
-        Relation::Equal => mask(a, b, |a, b| a == b),
-        Relation::LessEqual => mask(a, b, |a, b| a <= b),
-        Relation::Greater => mask(a, b, |a, b| a > b),
-        Relation::NotEqual => mask(a, b, |a, b| a != b),
-        Relation::GreaterEqual => mask(a, b, |a, b| a >= b),
-        Relation::Always => mask(a, b, |_, _| true),
+        Relation::Less => mask_where(a, b, |a, b| a < b),
+        Relation::Equal => mask_where(a, b, |a, b| a == b),
+        Relation::LessEqual => mask_where(a, b, |a, b| a <= b),
+        Relation::Greater => mask_where(a, b, |a, b| a > b),
+        Relation::NotEqual => mask_where(a, b, |a, b| a != b),
+        Relation::GreaterEqual => mask_where(a, b, |a, b| a >= b),
+        Relation::Always => mask_where(a, b, |_, _| true),
     }
 }

@@ -195,7 +195,7 @@ impl<'a> Toucher<'a> {
 
     /// Whether [`Self::joined_plainly`] says what is so: the wave has no number but this one in this span, and no atomic orders anything.
     #[inline]
-    pub(super) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         self.clock.is_empty() && self.number < self.span + self.waves
     }
 

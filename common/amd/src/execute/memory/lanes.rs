@@ -1,133 +1,181 @@
 //! All lanes of a wave at once, where they go to one buffer or to LDS and nothing about that needs a thought.
 
-use crate::bank::Bank;
+use super::lanes_of;
 use crate::bank::lanes::Lanes;
 use crate::execute::address::Addresses;
+use crate::execute::transpose::transpose;
 use crate::execute::{Block, PRIVATE_BASE, SHARED_BASE};
-use crate::instruction::Memory;
-use crate::operations::memory::Space;
-use crate::registers::LANES;
-use crate::shadow::Toucher;
-use crate::wave::Wave;
+use crate::instruction::{Address, Memory};
+use crate::operations::memory::{Form, Kind, Space, Transposed};
+use crate::pending::LdsTouches;
+use crate::registers::{LANES, Registers, any};
+use crate::wave::{MOST_LOADED, Wave};
 
 /// Upper halves of flat addresses that are in no buffer.
 const APERTURES: [u64; 2] = [SHARED_BASE >> 32, PRIVATE_BASE >> 32];
 
+/// One or two accesses of whole dwords: the first register and the offset of each.
+struct Parts {
+    first: (u16, i64),
+    second: Option<(u16, i64)>,
+    dwords: usize,
+    write: bool,
+}
+
+impl Parts {
+    fn of(memory: &Memory) -> Option<Self> {
+        let (first, second) = ((memory.to, memory.offset), memory.second);
+        let (bytes, first, second, write) = match memory.kind {
+            Kind::Load { bytes, form: Form::Dwords } => (bytes, first, None, false),
+            Kind::LoadTwo { bytes, .. } => (bytes, first, Some((memory.to + u16::from(bytes / 4), second)), false),
+            Kind::Store { bytes, form: Form::Dwords } => (bytes, (memory.data, memory.offset), None, true),
+            Kind::StoreTwo { bytes, .. } => (bytes, (memory.data, memory.offset), Some((memory.data2, second)), true),
+            _ => return None,
+        };
+        let dwords = usize::from(bytes / 4);
+        let all = if second.is_some() { 2 * dwords } else { dwords };
+        (1..=MOST_LOADED).contains(&all).then_some(Self { first, second, dwords, write })
+    }
+
+    fn each(&self) -> impl Iterator<Item = (u16, i64)> {
+        [Some(self.first), self.second].into_iter().flatten()
+    }
+
+    fn registers(&self, (at, _): (u16, i64)) -> std::ops::Range<usize> {
+        usize::from(at)..usize::from(at) + self.dwords
+    }
+}
+
 impl Block<'_> {
-    /// Where lanes go; those of a buffer's instruction that are out of range go nowhere. `None` where each has to be looked at.
-    fn lanes(
-        &self,
-        wave: &Wave,
-        memory: &Memory,
-        addresses: &Addresses,
-        exec: u64,
-        dwords: usize,
-        offset: i64,
-    ) -> Option<Lanes> {
-        let count = wave.registers.lanes;
-        let mut lanes = Lanes { of: [0; LANES], exec, count, dwords };
-        match (memory.space, &addresses.descriptor) {
-            (Space::Global, _) => lanes.of = addresses.of,
-            (Space::Flat, _) => {
-                let shared = |address: &u64| APERTURES.contains(&(address >> 32));
-                if addresses.of[..count].iter().fold(false, |any, address| any | shared(address)) {
-                    return None;
-                }
-                lanes.of = addresses.of;
-            }
-            (Space::Lds, _) => {
-                for (of, address) in lanes.of.iter_mut().zip(&addresses.of) {
-                    *of = u64::from((*address as u32).wrapping_add(offset as u32));
-                }
-            }
-            (Space::Buffer, Some((descriptor, indices, scalar))) if !descriptor.swizzle => {
-                lanes.exec = 0;
-                for (lane, (address, index)) in addresses.of[..count].iter().zip(indices).enumerate() {
-                    if let Some(at) = descriptor.address(*index, *address, *scalar, lane, 4 * dwords as u64) {
-                        lanes.of[lane] = at;
-                        lanes.exec |= 1 << lane;
-                    }
-                }
-                lanes.exec &= exec;
+    /// Executes an access of all lanes at once, and says what it touches in LDS; `None` where each lane has to be looked at, which may be
+    /// done from the beginning then.
+    pub(super) fn at_once(&mut self, wave: &mut Wave, memory: &Memory, exec: u64) -> Option<LdsTouches> {
+        let parts = Parts::of(memory)?;
+        let tiles = matches!(memory.transposed, Some(Transposed::Tiles(_))) && exec != wave.registers.all();
+        let is_told =
+            if parts.write { self.how(wave, memory, exec).1 } else { memory.sync || self.races.has_planned() };
+        if is_told || tiles {
+            return None;
+        }
+        let is_poisoned = |part| wave.registers.poison[parts.registers(part)].iter().any(|of| any(of) & exec != 0);
+        if parts.write && parts.each().any(is_poisoned) {
+            return None;
+        }
+        let touches = match (memory.space, memory.address) {
+            (Space::Lds, Address::Lds(at)) => self.lds_at_once(wave, at, &parts, exec)?,
+            (Space::Global | Space::Flat | Space::Buffer, _) if parts.second.is_none() => {
+                self.memory_at_once(wave, memory, &parts, exec)?;
+                [None, None]
             }
             _ => return None,
-        }
-        Some(lanes)
-    }
-
-    /// The bytes that all lanes go to.
-    fn bank(&mut self, memory: &Memory, lanes: &mut Lanes) -> Option<Bank<'_>> {
-        let bank = if memory.space == Space::Lds {
-            self.own.lds.bank()
-        } else {
-            let first = lanes.of.get(lanes.exec.trailing_zeros() as usize)?;
-            let (bank, base) = self.memory.bank_at(*first, &mut self.hint)?;
-            lanes.of.iter_mut().for_each(|at| *at = at.wrapping_sub(base));
-            bank
         };
-        lanes.is_within(bank.bytes.len()).then_some(bank)
+        if let Some(how) = memory.transposed {
+            transpose(&mut wave.registers, memory.to, parts.dwords, how);
+        }
+        Some(touches)
     }
 
-    /// Whether all is loaded.
-    pub(super) fn load_lanes(
-        &mut self,
-        wave: &mut Wave,
-        memory: &Memory,
-        addresses: &Addresses,
-        exec: u64,
-        (to, dwords, offset): (u16, usize, i64),
-        by: &[Toucher<'_>; 2],
-    ) -> bool {
-        if self.races.has_planned() {
-            return false;
+    fn lds_at_once(&mut self, wave: &mut Wave, at: u16, parts: &Parts, exec: u64) -> Option<LdsTouches> {
+        let (count, dwords) = (wave.registers.lanes, parts.dwords);
+        if wave.registers.poisoned(at) & exec != 0 {
+            return None;
         }
-        let Some(mut lanes) = self.lanes(wave, memory, addresses, exec, dwords, offset) else { return false };
-        let to = usize::from(to)..usize::from(to) + dwords;
-        let by = &by[usize::from(memory.space == Space::Lds)];
-        if lanes.exec != 0 {
-            let Some(mut bank) = self.bank(memory, &mut lanes) else { return false };
-            if !bank.load_lanes(&lanes, &mut wave.registers.v[to.clone()], by) {
-                return false;
+        let by = self.lds_toucher(wave, &wave.order.clock);
+        let mut bank = self.own.lds.bank();
+        let (registers, loaded) = (&mut wave.registers, &mut self.temporaries.loaded);
+        let mut touches = [None, None];
+        for ((part, loaded), touch) in parts.each().zip(loaded.chunks_mut(dwords)).zip(&mut touches) {
+            let lanes = Lanes { addresses: &registers.v[usize::from(at)], offset: part.1 as u32, exec, count, dwords };
+            let mut touched = wave.pending.touch(exec, 4 * dwords as u32, parts.write);
+            let done = if parts.write {
+                bank.store_lanes(&lanes, &registers.v[parts.registers(part)], &by, &mut touched.offsets)
+            } else {
+                bank.load_lanes(&lanes, loaded, &by, &mut touched.offsets)
+            };
+            if !done {
+                return None;
+            }
+            *touch = Some(touched);
+        }
+        if !parts.write {
+            for (part, loaded) in parts.each().zip(loaded.chunks(dwords)) {
+                write(registers, part.0, loaded, exec);
             }
         }
-        let nowhere = exec & !lanes.exec;
-        let registers = &mut wave.registers;
-        for (values, poison) in registers.v[to.clone()].iter_mut().zip(&mut registers.poison[to]) {
-            *poison = poison.map(|byte| byte & !exec);
-            if nowhere != 0 {
-                super::lanes_of(nowhere).for_each(|lane| values[lane] = 0);
-            }
-        }
-        true
+        Some(touches)
     }
 
-    /// Whether all is stored; nobody wrote none of it.
-    pub(super) fn store_lanes(
-        &mut self,
-        wave: &mut Wave,
-        memory: &Memory,
-        addresses: &Addresses,
-        exec: u64,
-        (data, dwords, offset): (usize, usize, i64),
-        by: &[Toucher<'_>; 2],
-    ) -> bool {
-        let Some(mut lanes) = self.lanes(wave, memory, addresses, exec, dwords, offset) else { return false };
-        let lds = memory.space == Space::Lds;
-        let by = &by[usize::from(lds)];
-        let keys = (self.two_units && !lds).then(|| lanes.each().map(|(_, at)| at as u64).collect());
-        if lanes.exec != 0 {
-            if self.bank(memory, &mut lanes).is_none() || !lds && !self.memory.prepare_store(self.hint, &lanes) {
-                return false;
+    fn memory_at_once(&mut self, wave: &mut Wave, memory: &Memory, parts: &Parts, exec: u64) -> Option<()> {
+        let (count, dwords) = (wave.registers.lanes, parts.dwords);
+        // Where that is a fault, it is met again.
+        let mut addresses = self.addresses(wave, memory, exec).ok()?;
+        let reached = reached(memory, &mut addresses, exec, count, dwords)?;
+        if reached != 0 {
+            let first = addresses.of[reached.trailing_zeros() as usize];
+            let (_, base) = self.memory.bank_at(first, &mut self.hint)?;
+            // Lanes that do not take part go where the first one goes.
+            lanes_of(!reached & wave.registers.all()).for_each(|lane| addresses.of[lane] = first);
+            let (mut of, mut far) = ([0; LANES], 0);
+            for (of, address) in of.iter_mut().zip(&addresses.of[..count]) {
+                let offset = address.wrapping_sub(base);
+                *of = offset as u32;
+                far |= offset >> 32;
             }
-            let bank = if lds { Some(self.own.lds.bank()) } else { self.memory.bank_of(self.hint) };
-            let data = &wave.registers.v[data..data + dwords];
-            if !bank.is_some_and(|mut bank| bank.store_lanes(&lanes, data, by)) {
-                return false;
+            let (lanes, mut at) = (Lanes { addresses: &of, offset: 0, exec: reached, count, dwords }, [0; LANES]);
+            let is_ready = !parts.write || self.memory.prepare_store(self.hint, &lanes.places());
+            if far != 0 || !is_ready {
+                return None;
+            }
+            let by = self.toucher(wave, &wave.order.clock);
+            let mut bank = self.memory.bank_of(self.hint)?;
+            let done = if parts.write {
+                bank.store_lanes(&lanes, &wave.registers.v[parts.registers(parts.first)], &by, &mut at)
+            } else {
+                bank.load_lanes(&lanes, &mut self.temporaries.loaded[..dwords], &by, &mut at)
+            };
+            if !done {
+                return None;
             }
         }
-        if let Some(keys) = keys {
-            wave.order.store(keys, 4 * dwords);
+        if parts.write {
+            if self.two_units {
+                wave.order.store(lanes_of(reached).map(|lane| addresses.of[lane]).collect(), 4 * dwords);
+            }
+            return Some(());
         }
-        true
+        let (loaded, nowhere) = (&mut self.temporaries.loaded[..dwords], exec & !reached);
+        for values in loaded.iter_mut().filter(|_| nowhere != 0) {
+            lanes_of(nowhere).for_each(|lane| values[lane] = 0);
+        }
+        write(&mut wave.registers, parts.first.0, loaded, exec);
+        Some(())
     }
+}
+
+/// The lanes that go to memory; those of a buffer's instruction that are out of range go nowhere. `None` where each has to be looked at.
+fn reached(memory: &Memory, addresses: &mut Addresses, exec: u64, count: usize, dwords: usize) -> Option<u64> {
+    match (memory.space, &addresses.descriptor) {
+        (Space::Global, _) => Some(exec),
+        (Space::Flat, _) => {
+            let shared = |address: &u64| APERTURES.contains(&(address >> 32));
+            let any = addresses.of[..count].iter().fold(false, |any, address| any | shared(address));
+            (!any).then_some(exec)
+        }
+        (Space::Buffer, Some((descriptor, indices, scalar))) if !descriptor.swizzle => {
+            let mut reached = 0;
+            for (lane, of) in addresses.of[..count].iter_mut().enumerate() {
+                let index = indices.as_ref().map_or(0, |indices| indices[lane]);
+                if let Some(at) = descriptor.address(index, *of, *scalar, lane, 4 * dwords as u64) {
+                    *of = at;
+                    reached |= 1 << lane;
+                }
+            }
+            Some(reached & exec)
+        }
+        _ => None,
+    }
+}
+
+fn write(registers: &mut Registers, to: u16, loaded: &[[u32; LANES]], exec: u64) {
+    (to..).zip(loaded).for_each(|(at, values)| registers.write(at, values, exec, 0));
 }

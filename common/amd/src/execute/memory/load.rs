@@ -29,9 +29,6 @@ impl Block<'_> {
         let clock = Rc::clone(&wave.order.clock);
         let by = self.touchers(wave, &clock, memory, exec);
         let count = bytes / 4;
-        if !memory.sync && self.load_lanes(wave, memory, addresses, exec, (to, count, offset), &by) {
-            return Ok(());
-        }
         let mut poison = [CLEAN; 4];
         for lane in lanes_of(exec) {
             let loaded = if let Some((descriptor, ..)) = addresses.descriptor.as_ref().filter(|(of, ..)| of.swizzle) {

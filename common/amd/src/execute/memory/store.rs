@@ -30,13 +30,6 @@ impl Block<'_> {
         let at = usize::from(data);
         let count = bytes.div_ceil(4);
         let any_poison = wave.registers.poison[at..at + count].iter().any(|poison| any(poison) & exec != 0);
-        if form == Form::Dwords
-            && !any_poison
-            && !releases
-            && self.store_lanes(wave, memory, addresses, exec, (at, count, offset), &by)
-        {
-            return Ok(());
-        }
         self.same_values(wave, memory, addresses, exec, (bytes, form, data, offset))?;
         for lane in lanes_of(exec) {
             let mut raw = [0_u8; 16];
