@@ -204,12 +204,6 @@ enum Verb {
     /// One device's child process, started by an eval worker
     #[command(hide = true)]
     EvalChild(workers::EvalChildArgs),
-    /// Runs a compiler under limits, started by a compile worker
-    #[command(hide = true)]
-    SandboxExec(workers::PassedOn),
-    /// Compiles with CUDA's library, started by a compile worker
-    #[command(hide = true)]
-    Nvrtc(workers::PassedOn),
 }
 
 /// Says on standard error that a signal interrupted the work; the exit code of that.
@@ -237,6 +231,9 @@ fn with_limits(message: String, error: &anyhow::Error) -> String {
 
 /// Runs bluefin, with what its shipped build knows and whatever else `extensions` brings, on the arguments of this process.
 pub fn main(extensions: Extensions) -> ExitCode {
+    if let Some(compiled) = workers::compile() {
+        return ended(compiled);
+    }
     extensions.hand_in();
     if let Err(error) = secrets::take() {
         say!("error: the addresses of the fleet: {error}");
@@ -290,11 +287,9 @@ fn with_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Res
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     limits::survive_file_size().context("SIGXFSZ")?;
     limits::raise_open_files();
-    // These are on the path of every compile and every child: nothing is set up for them.
+    // On the path of every child: nothing is set up for it.
     let verb = match cli.verb {
         Verb::EvalChild(args) => return Ok(args.run()),
-        Verb::SandboxExec(args) => return Ok(args.exec_in_sandbox()),
-        Verb::Nvrtc(args) => return Ok(args.compile_with_nvrtc()),
         verb => verb,
     };
     isolation::hide();
@@ -356,7 +351,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Bench(verb) => verb.run().await,
             Verb::Completions(args) => args.run(),
             Verb::Man(args) => args.run(),
-            Verb::EvalChild(_) | Verb::SandboxExec(_) | Verb::Nvrtc(_) => Ok(ExitCode::SUCCESS),
+            Verb::EvalChild(_) => Ok(ExitCode::SUCCESS),
         }
     })
 }

@@ -4,11 +4,11 @@ pub mod list;
 
 mod named;
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::known::known;
 use bluefin_campaign::machine::evaluators::{FinArgs, ToolArgs};
@@ -176,21 +176,17 @@ impl LoadArgs {
     }
 }
 
-/// Arguments of the hidden verbs that are, or become, a compiler.
-#[derive(clap::Args)]
-pub struct PassedOn {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    arguments: Vec<OsString>,
-}
-
-impl PassedOn {
-    pub fn compile_with_nvrtc(self) -> ExitCode {
-        nvrtc::main(self.arguments)
-    }
-
-    pub fn exec_in_sandbox(self) -> ExitCode {
-        sandbox::main(self.arguments)
-    }
+/// Carries out the verbs that are, or become, a compiler, if one of them is asked for. They are on the path of every compile: not even
+/// the words of other verbs are made for them.
+pub fn compile() -> Option<anyhow::Result<ExitCode>> {
+    let mut arguments = std::env::args_os().skip(1);
+    let carry_out = match arguments.next()?.to_str()? {
+        "sandbox-exec" => sandbox::main,
+        "nvrtc" => nvrtc::main,
+        _ => return None,
+    };
+    let survives = limits::survive_file_size().context("SIGXFSZ");
+    Some(survives.map(|()| carry_out(arguments.collect())))
 }
 
 /// Arguments of the hidden verb that is a device's child.
