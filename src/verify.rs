@@ -86,6 +86,9 @@ struct LayerArgs {
     /// What 16 bits are [default: bf16]
     #[arg(long, value_name = "TYPE", value_parser = ["bf16", "fp16"])]
     half: Option<String>,
+    /// Each channel of the weights has a scale, and each token, in fp8_w8a8
+    #[arg(long)]
+    per_channel: bool,
     #[command(flatten)]
     source: SourceArgs,
 }
@@ -202,6 +205,7 @@ impl LayerArgs {
             ("--hidden", self.hidden.is_some()),
             ("--topk", self.topk.is_some()),
             ("--half", self.half.is_some()),
+            ("--per-channel", self.per_channel),
             ("--installed", self.source.is_given()),
         ];
         flags.into_iter().find_map(|(flag, given)| given.then_some(flag))
@@ -220,7 +224,8 @@ impl LayerArgs {
             anyhow::bail!("{path}: found a file of {found}, expected one of {engine} as the first is");
         }
         let half = if self.half.as_deref() == Some("fp16") { "FP16" } else { "BF16" };
-        let (sizes, source) = (LayerSizes { hidden, topk, half }, self.source.source(engine)?);
+        let sizes = LayerSizes { hidden, topk, half, per_channel: self.per_channel };
+        let source = self.source.source(engine)?;
         let read = |path: &PathBuf| LayerFile::read(path, known, sizes, source.clone());
         files.iter().map(|path| Ok(Box::new(read(path)?) as Box<dyn Subject>)).collect()
     }

@@ -308,4 +308,12 @@ fn all_families_with_tuners_are_tuned_by_the_python_of_the_caller() {
     let output = runner.step(script, &[]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("no row of any GPU says which sequences there are"), "{}", said(&output));
+    // A shape that is cut off is named before anything is begun.
+    write(folder, "short.csv", "M,N,K\n16,32,64\n16,32\n");
+    let script = "cd .. && bluefin aiter tune --aiter aiter --shapes ck_gemm_a8w8_blockscale --gpu gfx942-304 --untuned short.csv \
+        --state short.db";
+    let output = runner.step(script, &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let expected = "short.csv:3: column \"K\": found nothing, expected M,N,K of ck_gemm_a8w8_blockscale";
+    assert!(said(&output).contains(expected) && !folder.join("short.db").exists(), "{}", said(&output));
 }

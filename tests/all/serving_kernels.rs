@@ -299,6 +299,22 @@ fn a_row_that_loses_to_the_default_is_told_and_replaced() {
     assert!(error.contains("found a file of sglang, expected one of vllm as the first is"), "{error}");
 }
 
+/// vLLM calls files for both kinds of scales the same.
+#[test]
+fn scales_of_channels_are_asked_for() {
+    let Some(bench) = Bench::new() else { return };
+    let name = VERIFIED.replace(".json", ",dtype=fp8_w8a8.json");
+    let verify = |name: &str, more: &[&str], code| {
+        std::fs::write(bench.folder().join(name), rows_of(&[RUNS])).unwrap();
+        let verify = ["verify", name, "--hidden", "16", "--topk", "1", "--device", "gpu"];
+        expect(&mut bench.command(&[&verify[..], more].concat()), code)
+    };
+    let told: Value = serde_json::from_slice(&verify(&name, &["--per-channel", "--json", "--fix"], 0).stdout).unwrap();
+    assert!(told[0]["rows"][0]["time"]["median_ms"].is_number(), "{told:#}");
+    let error = text(&verify(VERIFIED, &["--per-channel"], 1).stderr);
+    assert!(error.contains(".json: expected a file for fp8_w8a8 without blocks"), "{error}");
+}
+
 /// The rest keeps its row.
 #[test]
 fn for_a_row_that_loses_another_is_searched_for() {

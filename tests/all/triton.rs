@@ -286,6 +286,11 @@ fn what_is_verified_is_of_one_kind_with_its_own_flags() {
         ),
         ("b.json --triton kernels", 2, "--triton: found a config file of vLLM or SGLang, expected a cache of Triton's"),
         ("b.json --topk 2", 2, "name --hidden and --topk"),
+        (
+            "a.yaml --per-channel",
+            2,
+            "--per-channel: found a file of tune_gemm.py, expected a config file of vLLM or SGLang",
+        ),
         ("cache", 2, "name the kernels of its program with --triton"),
         (
             "notes.txt",

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bluefin_aiter::coverage::{Shape, gathered, measured, shapes_of, spelled};
+use bluefin_aiter::coverage::{Shape, gathered, lacking, measured, shapes_of, spelled};
 use bluefin_aiter::{Error, Family, Key, Sheet, SheetKind, Value, read_all, sheets_of};
 use bluefin_common::failure::FailureKind;
 use bluefin_common::problem::{AiterProblem, Problem};
@@ -49,7 +49,12 @@ pub fn asked(
             if sheet.is_of_any_gemm() && only.is_none() {
                 passed_over(&Error::AnyGemm { path: sheet.path().to_path_buf() });
             }
-            found.extend(shapes_of(&Sheet { family, ..sheet }));
+            let sheet = Sheet { family, ..sheet };
+            // aiter's tuner would ask for it amid a campaign.
+            if let Some(lacks) = lacking(&sheet) {
+                return Err(lacks.into());
+            }
+            found.extend(shapes_of(&sheet));
         }
     }
     found.retain(|shape| families.iter().any(|family| family.name == shape.family.name));

@@ -16,7 +16,7 @@ use bluefin_serving::kernel::{Asked, DEFAULT, Routing, SEARCHED, row_of};
 use bluefin_serving::merge;
 use bluefin_serving::quantised::Storage;
 use bluefin_serving::shapes::MoeShape;
-use bluefin_serving::{ConfigFile, Engine, Error, Layer, Row};
+use bluefin_serving::{ConfigFile, Engine, Error, Layer, Precision, Row};
 use serde_json::{Map, json};
 
 use super::{Bench, Case, Launch, Subject};
@@ -31,6 +31,8 @@ pub struct LayerSizes {
     pub topk: u32,
     /// What 16 bits are: `BF16` or `FP16`.
     pub half: &'static str,
+    /// Each channel of the weights has a scale, and each token: vLLM's names do not say so.
+    pub per_channel: bool,
 }
 
 /// A file of an engine.
@@ -61,8 +63,13 @@ impl LayerFile {
         }
         let known = super::beside(known, &name_of(path));
         let known = known.map(|other| ConfigFile::read(&other, found.engine)).transpose()?;
-        let LayerSizes { hidden, topk, half } = sizes;
-        let storage = Storage { dtype: name.dtype, block_shape: name.block_shape, per_channel: name.per_channel };
+        let LayerSizes { hidden, topk, half, per_channel } = sizes;
+        if per_channel && (name.dtype != Some(Precision::Fp8W8A8) || name.block_shape.is_some()) {
+            let expected = "expected a file for fp8_w8a8 without blocks, whose scales may be those of channels";
+            anyhow::bail!("{}: {expected}", path.display());
+        }
+        let per_channel = per_channel || name.per_channel;
+        let storage = Storage { dtype: name.dtype, block_shape: name.block_shape, per_channel };
         let shape = MoeShape { experts, intermediate, hidden, topk, storage };
         Ok(Self { path: path.to_path_buf(), engine: found.engine, file, shape, half, known, source })
     }
