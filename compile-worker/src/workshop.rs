@@ -116,6 +116,11 @@ impl Workshop {
         Self { lines: true, ..self }
     }
 
+    /// Whether code objects get tables of lines.
+    pub(crate) fn has_lines(&self) -> bool {
+        self.lines
+    }
+
     /// `key` of what this workshop compiles.
     pub(crate) fn key(&self, key: Digest) -> Digest {
         if self.lines { Digest::of_parts(digest::COMPILE, [key.to_string().as_bytes(), b"lines"]) } else { key }

@@ -42,6 +42,37 @@ fn the_example_is_right_on_amd_gpus() {
     }
 }
 
+/// The line is that of the Python file, also where a function of its own is called.
+#[test]
+fn a_fault_names_the_line() {
+    let Some(mut command) = with_triton() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let source = std::fs::read_to_string(spec("examples/softmax.py")).unwrap();
+    let (mask, wider) = ("mask = (row < rows) & (at < columns)", "mask = (row < rows) & (at <= columns)");
+    assert_eq!(source.matches(mask).count(), 1);
+    let source = source.replace(mask, wider);
+    std::fs::write(folder.path().join("softmax.py"), &source).unwrap();
+    std::fs::copy(spec("examples/softmax.toml"), folder.path().join("softmax.toml")).unwrap();
+    command.args([
+        "check",
+        "--json",
+        "--target",
+        "gfx942",
+        "--size",
+        "rows=5,columns=300",
+        "--budget",
+        "1",
+        "--kernel",
+    ]);
+    let report = json(&expect(command.arg(folder.path().join("softmax.toml")), 1));
+    let candidates = report["candidates"].as_array().unwrap();
+    let fault = candidates.iter().find(|one| one["result"] == "fault").unwrap_or_else(|| panic!("{report:#}"));
+    let line =
+        1 + source.lines().position(|line| line.contains("value = tl.load(matrix + base + at, mask=mask")).unwrap();
+    let detail = fault["detail"].as_str().unwrap();
+    assert!(detail.contains("out of bounds: read") && detail.contains(&format!("(softmax.py:{line})")), "{detail}");
+}
+
 /// Sizes that divide by nothing, all types, both orders, K in parts, bias.
 #[test]
 fn matrix_products_are_right_on_amd_gpus() {

@@ -177,7 +177,7 @@ impl Triton {
         let input = std::fs::File::open(&input).map_err(machine)?;
         let output = command(python, &children::ARGUMENTS)
             .current_dir(folder.path())
-            .envs(children::ENVIRONMENT)
+            .envs(children::variables(false))
             .stdin(input)
             .output();
         let broken = |reason: String| {

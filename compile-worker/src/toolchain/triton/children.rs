@@ -22,15 +22,17 @@ use crate::workshop::{Workshop, not_taken};
 
 /// Behind the name of a Python: no bytecode is written.
 pub(super) const ARGUMENTS: [&str; 2] = ["-B", "server.py"];
-/// What shapes code, and where Triton keeps what it makes: nowhere for long.
-pub(super) const ENVIRONMENT: [(&str, &str); 6] = [
-    ("TRITON_HOME", "."),
-    ("TRITON_CACHE_DIR", "cache"),
-    ("TRITON_DISABLE_LINE_INFO", "1"),
-    ("TRITON_DEFAULT_FP_FUSION", "1"),
-    ("TRITON_STORE_BINARY_ONLY", "1"),
-    ("PYTHONHASHSEED", "0"),
-];
+/// What shapes code, and where Triton keeps what it makes: nowhere for long. `lines`: code objects get tables of the source's lines.
+pub(super) fn variables(lines: bool) -> [(&'static str, &'static str); 6] {
+    [
+        ("TRITON_HOME", "."),
+        ("TRITON_CACHE_DIR", "cache"),
+        ("TRITON_DISABLE_LINE_INFO", if lines { "0" } else { "1" }),
+        ("TRITON_DEFAULT_FP_FUSION", "1"),
+        ("TRITON_STORE_BINARY_ONLY", "1"),
+        ("PYTHONHASHSEED", "0"),
+    ]
+}
 /// Null pointers behind the arguments of a kernel: Triton has two.
 const MAX_HIDDEN: u32 = 16;
 /// Characters of the name of a code object: an archive takes no longer one.
@@ -153,7 +155,7 @@ impl Children {
     ) -> Result<Child, Error> {
         let folder = workshop.folder()?;
         write_files(folder.path(), bundle).map_err(|source| Error::machine("temporary folder", source))?;
-        let mut process = workshop.lasting(&line(python), &ENVIRONMENT, readable, folder)?;
+        let mut process = workshop.lasting(&line(python), &variables(workshop.has_lines()), readable, folder)?;
         // Nothing of the bundle has run by then: what is wrong is wrong with this machine.
         let greeting = match process.ask(None, workshop.limits().time).await? {
             Answer::Line(line) => serde_json::from_str::<Greeting>(&line).map_err(|error| error.to_string()),
