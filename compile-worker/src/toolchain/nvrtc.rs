@@ -127,7 +127,8 @@ impl Nvrtc {
         // Kernels know the compilers of CUDA by this macro.
         let own = ["-D__NVCC__=1", &gpu, "-std=c++17", "-w", SHIM_FOLDER].map(OsString::from);
         let own: Vec<OsString> = self.begin.iter().cloned().chain(own).chain([include]).collect();
-        let flags = input.flags.iter().filter(|flag| !flag.starts_with("-W")).cloned();
+        // Without a word for it, it optimizes as -O3 has it.
+        let flags = input.flags.iter().filter(|flag| !flag.starts_with("-W") && *flag != "-O3").cloned();
         self.program.line(&own, flags, input)
     }
 }
@@ -236,7 +237,7 @@ solver = [{ name = "K", algorithm = "Direct", launch = [{ entry = "k", arguments
             release: "13.0".to_string(),
             known: ["sm_90".to_string()].into(),
         };
-        let flags = ["-Wno-pass-failed".to_string(), "-DX=1".to_string()];
+        let flags = ["-Wno-pass-failed".to_string(), "-O3".to_string(), "-DX=1".to_string()];
         let defines = [("BM".to_string(), "64".to_string())];
         let input =
             Input { arch: "sm_90", flags: &flags, defines: &defines, source: "k.hip", output: "k.out", lines: false };
