@@ -26,6 +26,7 @@ pub mod sheet;
 pub mod spelling;
 pub mod status;
 pub mod verbs;
+mod versions;
 pub mod width;
 pub mod winners;
 pub mod workers;

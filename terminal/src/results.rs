@@ -2,12 +2,14 @@
 //! them. Widths follow from the first rows, so that the rest streams.
 
 use std::io::{self, BufWriter, Write as _};
+use std::sync::Arc;
 
 use bluefin_common::printable::printable;
 use bluefin_exporter::results::{Came, Row, Write};
 
 use crate::colour::{self, Tone};
 use crate::moment;
+use crate::versions::Versions;
 
 /// Rows that widths follow from.
 const FIRST: usize = 1_000;
@@ -45,8 +47,9 @@ pub struct Table<O: io::Write> {
     widths: Vec<usize>,
     shape: Shape,
     colour: bool,
-    /// Of the line above.
-    problem: String,
+    /// Of the line above: the problem, and the digest of its spec.
+    above: Option<(Arc<str>, Option<Arc<str>>)>,
+    versions: Versions,
     /// Words that were shown last.
     words: String,
 }
@@ -59,8 +62,8 @@ impl<O: io::Write + Send + 'static> Table<O> {
             Shape::Narrow { width, by_problem } => narrow(by_problem, width >= ROOMY),
             Shape::Wide => wide(),
         };
-        let (problem, words) = (String::new(), String::new());
-        Self { out: BufWriter::new(out), columns, widths: Vec::new(), shape, colour, problem, words }
+        let (above, versions, words) = (None, Versions::default(), String::new());
+        Self { out: BufWriter::new(out), columns, widths: Vec::new(), shape, colour, above, versions, words }
     }
 
     /// Widths for `rows`, and the header.
@@ -76,12 +79,15 @@ impl<O: io::Write + Send + 'static> Table<O> {
     }
 
     fn row(&mut self, row: &Row) -> io::Result<()> {
+        self.versions.see(row);
+        let is_below =
+            self.above.as_ref().is_some_and(|above| (&above.0, &above.1) == (&row.problem, &row.spec_digest));
         if let Shape::Narrow { width, by_problem: true } = self.shape
-            && self.problem != *row.problem
+            && !is_below
         {
-            self.problem = row.problem.to_string();
+            self.above = Some((Arc::clone(&row.problem), row.spec_digest.clone()));
             self.words.clear();
-            let line = cut(&printable(&format!("{} ({})", row.label, row.spec)), width);
+            let line = cut(&printable(&format!("{} ({})", row.label, self.versions.named(row))), width);
             writeln!(self.out, "{line}")?;
         }
         let cells: Vec<String> = self.columns.iter().map(|column| (column.cell)(row)).collect();
@@ -146,6 +152,9 @@ impl<O: io::Write + Send + 'static> Write for Table<O> {
     }
 
     fn end(&mut self) -> io::Result<()> {
+        if self.shape != Shape::Wide {
+            self.versions.lines().try_for_each(|line| writeln!(self.out, "{}", printable(&line)))?;
+        }
         self.out.flush()
     }
 }

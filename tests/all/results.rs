@@ -212,6 +212,12 @@ fn an_edited_kernel_is_told_from_the_one_before() {
     let all = winners();
     assert!(all.len() == 2 && all.iter().all(|told| told["tuned"].as_str().unwrap().ends_with('Z')), "{all:?}");
     assert_ne!(digest(&all[0]), digest(&all[1]));
+
+    let results = ["results", "--state", "bluefin.db", "--session", "it"];
+    let told = text(&expect(bluefin().current_dir(folder).args(results), 0).stdout);
+    let newest = digest(&second["problems"][0])[..8].to_string();
+    let note = format!("note: rows are of 2 versions of stencil, which was edited; the newest is {newest}, until ");
+    assert!(told.contains(&note) && told.contains("(stencil, version "), "{told}");
 }
 
 #[test]

@@ -119,7 +119,8 @@ impl Compiler for Cuda {
 /// `failure`, with what NVRTC lacks.
 fn noted(failure: Failure, lacks: Option<&str>) -> Failure {
     let Some(lacks) = lacks else { return failure };
-    let note = format!("note: NVRTC is here alone, and has nothing of the host, such as {lacks}: install nvcc or clang");
+    let note =
+        format!("note: NVRTC is here alone, and has nothing of the host, such as {lacks}: install nvcc or clang");
     let detail = format!("{}\n{note}", failure.detail.trim_end());
     Failure { detail, ..failure }
 }
