@@ -100,8 +100,8 @@ impl Compiler for Cc {
         (arch != Target::Host.arch()).then(|| format!("{} compiles for host, found {arch}", self.identity))
     }
 
-    fn program(&self) -> Option<&Path> {
-        Some(self.program.path())
+    fn programs(&self) -> Vec<&Path> {
+        vec![self.program.path()]
     }
 
     async fn try_out(&self, workshop: &Workshop) -> Result<(), Error> {

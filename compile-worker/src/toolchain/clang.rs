@@ -156,8 +156,8 @@ impl Compiler for Clang {
         refused.then(|| unknown_to(&self.identity, arch))
     }
 
-    fn program(&self) -> Option<&Path> {
-        Some(self.program.path())
+    fn programs(&self) -> Vec<&Path> {
+        vec![self.program.path()]
     }
 
     async fn try_out(&self, workshop: &Workshop) -> Result<(), Error> {

@@ -23,9 +23,9 @@ pub trait Compiler: Shapes {
         false
     }
 
-    /// The program that it runs, if it runs one.
-    fn program(&self) -> Option<&Path> {
-        None
+    /// The programs that it runs.
+    fn programs(&self) -> Vec<&Path> {
+        Vec::new()
     }
 
     /// Compiles something trivial, as it did when it was found: whether this machine still can. One that is a program runs it by

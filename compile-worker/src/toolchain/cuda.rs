@@ -85,8 +85,8 @@ impl Compiler for Cuda {
         (!known).then(|| unknown_to(&self.identity, arch))
     }
 
-    fn program(&self) -> Option<&Path> {
-        self.nvcc.as_ref().map(Nvcc::path).or(self.nvrtc.as_ref().map(Nvrtc::program))
+    fn programs(&self) -> Vec<&Path> {
+        self.nvcc.iter().map(Nvcc::path).chain(self.nvrtc.iter().map(Nvrtc::program)).collect()
     }
 
     async fn try_out(&self, workshop: &Workshop) -> Result<(), Error> {

@@ -1,6 +1,5 @@
 //! Compilers are tried out: whether what they come to is to be believed, and which of them can be confined.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -63,17 +62,21 @@ impl Workshop {
             return;
         }
         for compiler in toolchains.iter().filter_map(|toolchain| toolchain.compiler()) {
-            let Some(program) = compiler.program().map(Path::to_path_buf) else { continue };
+            let programs = compiler.programs();
+            if programs.is_empty() {
+                continue;
+            }
             let Err(error) = compiler.try_out(self).await else { continue };
-            self.set_unconfined(&program, true);
+            programs.iter().for_each(|program| self.set_unconfined(program, true));
             if compiler.try_out(self).await.is_ok() {
+                let programs: Vec<_> = programs.iter().map(|program| program.display().to_string()).collect();
                 tracing::warn!(
-                    program = %program.display(),
+                    program = programs.join(", "),
                     %error,
                     "not confined: it reads files that are neither the system's nor its own, and so can what it compiles"
                 );
             } else {
-                self.set_unconfined(&program, false);
+                programs.iter().for_each(|program| self.set_unconfined(program, false));
             }
         }
     }

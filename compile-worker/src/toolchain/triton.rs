@@ -382,8 +382,8 @@ impl Compiler for Triton {
         }
     }
 
-    fn program(&self) -> Option<&Path> {
-        Some(&self.python)
+    fn programs(&self) -> Vec<&Path> {
+        vec![&self.python]
     }
 
     async fn try_out(&self, workshop: &Workshop) -> Result<(), Error> {
