@@ -25,6 +25,7 @@ mod shared;
 mod stream;
 pub mod summary;
 pub mod troubles;
+pub mod versions;
 
 pub use bias::Bias;
 pub use error::ExportError;

@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::error::ExportError;
 use crate::export::{Gathered, gather};
 use crate::fold::{Fold, Group, Warnings};
+use crate::versions::Versions;
 
 pub use crate::shared::Common;
 pub use failures::{Failures, KindFailures, Words};
@@ -84,6 +85,7 @@ struct Gathering {
     details: Top<Detail>,
     failures: Failures,
     time: Time,
+    versions: Versions,
 }
 
 impl Gathering {
@@ -97,6 +99,7 @@ impl Gathering {
             details: Top::new(scope.details),
             failures: Failures::default(),
             time: Time::default(),
+            versions: Versions::default(),
         }
     }
 }
@@ -112,6 +115,9 @@ impl Fold for Gathering {
         self.gains.add(&row);
         self.failures.add(group);
         self.time.add(group.outcomes);
+        if let Some(digest) = &row.summary.spec_digest {
+            self.versions.see(&row.summary.spec.as_str().into(), &digest.as_str().into(), row.summary.tuned_ms);
+        }
         if self.scope.only.is_none_or(|only| only == digest) && self.details.takes(&rank) {
             self.details.add(rank.clone(), Detail::of(group, &row));
         }
@@ -125,6 +131,7 @@ impl Fold for Gathering {
         self.details.merge(other.details);
         self.failures.merge(other.failures);
         self.time.merge(other.time);
+        self.versions.merge(&other.versions);
     }
 }
 
@@ -139,9 +146,10 @@ pub async fn report(store: &dyn Store, name: &SessionName, scope: Scope) -> Resu
     let scope = Arc::new(scope);
     let Gathered { session, records, groups, outcomes, unfinished, mut warnings } =
         gather(store, name, None, || Gathering::new(&scope, &open)).await?;
-    let Gathering { scope, candidates, gains, problems, details, mut failures, mut time, .. } = records;
+    let Gathering { scope, candidates, gains, problems, details, mut failures, mut time, versions, .. } = records;
     failures.settle();
     warnings.extend(time.settle());
+    warnings.extend(versions.lines());
     let weighted = scope.counts.values().any(|count| *count > 1);
     Ok(Report {
         session,

@@ -26,7 +26,6 @@ pub mod sheet;
 pub mod spelling;
 pub mod status;
 pub mod verbs;
-mod versions;
 pub mod width;
 pub mod winners;
 pub mod workers;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use bluefin_common::printable::printable;
 use bluefin_exporter::results::{Came, Row, Write};
+use bluefin_exporter::versions::Versions;
 
 use crate::colour::{self, Tone};
 use crate::moment;
-use crate::versions::Versions;
 
 /// Rows that widths follow from.
 const FIRST: usize = 1_000;
@@ -79,7 +79,9 @@ impl<O: io::Write + Send + 'static> Table<O> {
     }
 
     fn row(&mut self, row: &Row) -> io::Result<()> {
-        self.versions.see(row);
+        if let Some(digest) = &row.spec_digest {
+            self.versions.see(&row.spec, digest, row.finished_ms);
+        }
         let is_below =
             self.above.as_ref().is_some_and(|above| (&above.0, &above.1) == (&row.problem, &row.spec_digest));
         if let Shape::Narrow { width, by_problem: true } = self.shape
@@ -87,7 +89,10 @@ impl<O: io::Write + Send + 'static> Table<O> {
         {
             self.above = Some((Arc::clone(&row.problem), row.spec_digest.clone()));
             self.words.clear();
-            let line = cut(&printable(&format!("{} ({})", row.label, self.versions.named(row))), width);
+            let line = cut(
+                &printable(&format!("{} ({})", row.label, self.versions.named(&row.spec, row.spec_digest.as_deref()))),
+                width,
+            );
             writeln!(self.out, "{line}")?;
         }
         let cells: Vec<String> = self.columns.iter().map(|column| (column.cell)(row)).collect();
@@ -153,7 +158,7 @@ impl<O: io::Write + Send + 'static> Write for Table<O> {
 
     fn end(&mut self) -> io::Result<()> {
         if self.shape != Shape::Wide {
-            self.versions.lines().try_for_each(|line| writeln!(self.out, "{}", printable(&line)))?;
+            self.versions.lines().try_for_each(|line| writeln!(self.out, "note: {}", printable(&line)))?;
         }
         self.out.flush()
     }

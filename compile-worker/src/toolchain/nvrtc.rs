@@ -68,7 +68,9 @@ impl Nvrtc {
             (None, Some(nvcc)) => beside(nvcc).iter().find_map(|folder| library(folder)),
             (None, None) => everywhere().iter().find_map(|folder| library(folder)),
         };
-        let library = library.ok_or_else(|| missing("libnvrtc.so".to_string()))?;
+        let sought = |named: PathBuf| format!("{} of {}", named.display(), NVRTC.variable);
+        let library =
+            library.ok_or_else(|| missing(NVRTC.named().map_or_else(|| "libnvrtc.so".to_string(), sought)))?;
         let include = headers(&library).ok_or_else(|| missing(format!("{HALF} for {}", library.display())))?;
         let folder = |of: &Path| of.parent().map(Path::to_path_buf);
         let readable =
