@@ -22,6 +22,10 @@ pub(crate) struct Wave {
     pub mode: Mode,
     pub mode_bits: u32,
     pub pending: Pending,
+    /// Barriers that it has passed.
+    pub barriers: u32,
+    /// Indices of instructions: where it waited at the first barrier for which another wave waited elsewhere; which wave, and where.
+    pub elsewhere: Option<(usize, u32, usize)>,
     /// Within the block.
     pub number: u32,
     /// Lanes that exist.
@@ -70,6 +74,8 @@ impl Wave {
             registers: Registers::new(lanes),
             at: 0,
             state: State::Running,
+            barriers: 0,
+            elsewhere: None,
             mode: Mode { ocp: target.has_ocp(), ..Mode::default() },
             mode_bits: 0,
             pending: Pending::new(target.most_scalar()),

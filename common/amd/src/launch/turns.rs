@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use super::{Options, Prepared, Report};
+use crate::Site;
 use crate::execute::{Block, Lds, Own, Scratch};
 use crate::guard::{Guarded, guard};
 use crate::instruction::Instruction;
@@ -233,7 +234,15 @@ impl<'a> Run<'a> {
                     let raced = resident.waves.get_mut(wave as usize).and_then(|wave| wave.raced.take());
                     let (raced, first) = (raced.map(|met| *met), self.races.first.take());
                     self.end(memory, &resident.own);
-                    break Err(Box::new(Stopped { block: resident.own.id, wave, at, raised, raced, first }));
+                    let block = resident.own.id;
+                    let is_race = raced.is_some() || first.is_some() || matches!(raised.fault, Fault::Race { .. });
+                    // Barriers that some waves left out no longer keep in order what they were to.
+                    let site = |at: usize| self.prepared.code.site(at);
+                    let left_out = is_race.then(|| divergent(&site, &resident.waves)).flatten();
+                    break Err(Box::new(match left_out {
+                        Some((wave, at, raised)) => Stopped { block, wave, at, raised, raced: None, first: None },
+                        None => Stopped { block, wave, at, raised, raced, first },
+                    }));
                 }
             }
         };
@@ -322,6 +331,13 @@ impl<'a> Run<'a> {
     }
 }
 
+/// The fault of a barrier at which waves met that waited at different ones, if any did.
+fn divergent(site: &dyn Fn(usize) -> Site, waves: &[Wave]) -> Option<(u32, usize, Box<Raised>)> {
+    let (number, (at, wave, there)) = waves.iter().find_map(|wave| Some((wave.number, wave.elsewhere?)))?;
+    let missing = Missing::Elsewhere { wave, at: site(there.saturating_sub(1)) };
+    Some((number, at.saturating_sub(1), Raised::wave(Fault::Barrier { missing })))
+}
+
 fn waves_in_turns(
     block: &mut Block<'_>,
     waves: &mut [Wave],
@@ -334,18 +350,20 @@ fn waves_in_turns(
         running.clear();
         running.extend((0..waves.len()).filter(|at| waves[*at].state == State::Running));
         if running.is_empty() {
-            let waiting = waves.iter().find(|wave| wave.state == State::AtBarrier);
-            let Some(waiting) = waiting else { return Ok(true) };
-            let (number, at) = (waiting.number, waiting.at.saturating_sub(1));
+            let Some(waiting) = waves.iter().position(|wave| wave.state == State::AtBarrier) else {
+                // A barrier counts waves, wherever they wait: those that meet at different ones are as well off, if all pass as many.
+                let is_even = waves.windows(2).all(|pair| pair[0].barriers == pair[1].barriers);
+                return divergent(block.site, waves).filter(|_| !is_even).map_or(Ok(true), Err);
+            };
+            let (number, at) = (waves[waiting].number, waves[waiting].at);
             // Waves that have ended are not waited for.
-            let elsewhere = |wave: &&Wave| wave.state == State::AtBarrier && wave.at != waiting.at;
-            if let Some(other) = waves.iter().find(elsewhere) {
-                let missing = Missing::Elsewhere { wave: other.number, at: (block.site)(other.at.saturating_sub(1)) };
-                return Err((number, at, Raised::wave(Fault::Barrier { missing })));
+            let elsewhere = |wave: &&Wave| wave.state == State::AtBarrier && wave.at != at;
+            let other = waves.iter().find(elsewhere).map(|other| (at, other.number, other.at));
+            waves[waiting].elsewhere = waves[waiting].elsewhere.or(other);
+            block.pass_barrier(waves).map_err(|raised| (number, at.saturating_sub(1), raised))?;
+            for wave in waves.iter_mut().filter(|wave| wave.state == State::AtBarrier) {
+                (wave.state, wave.barriers) = (State::Running, wave.barriers + 1);
             }
-            block.pass_barrier(waves).map_err(|raised| (number, at, raised))?;
-            let waiting = waves.iter_mut().filter(|wave| wave.state == State::AtBarrier);
-            waiting.for_each(|wave| wave.state = State::Running);
             continue;
         }
         let turn = 1 + random.below(LONGEST_TURN);

@@ -1,6 +1,6 @@
 //! What atomics order, and what they do not.
 
-use bluefin_amd::{Fault, Memory, Other, Place, TARGETS};
+use bluefin_amd::{Fault, Memory, Missing, Other, Place, TARGETS};
 
 use crate::bodies::{PRELUDE, THREADS, each, passes, races};
 use crate::support::{Arguments, Tools, dwords, launch, run, targets, verdict};
@@ -261,4 +261,18 @@ fn a_lane_is_named_that_writes_something_else() {
     let arguments = Arguments::default().pointer(out);
     let words = verdict(&program, &mut memory, &launch("f", 1, THREADS, &arguments)).to_string();
     assert!(words.contains("to which lane 0 of the wave writes another value in the same instruction"), "{words}");
+}
+
+/// Half of the waves wait once before a loop, the others once behind it, so that both are half a turn apart: a barrier counts waves. Where one
+/// of both is missing, a half has left one out.
+#[test]
+fn waves_that_wait_at_different_barriers_meet_if_all_pass_as_many() {
+    let body = |last: &str| {
+        format!(
+            "SHARED unsigned s[256]; s[t] = in[t]; if (t >= 128) barrier(); unsigned x = 0; \
+             for (int i = 0; i < 3; ++i) {{ barrier(); x += s[t ^ 128]; }} {last} out[t] = x;"
+        )
+    };
+    passes(&body("if (t < 128) barrier();"), 2, |found| (0..256).all(|t| found[t as usize] == 3 * (t ^ 128)));
+    races(&body(""), 2, |fault| matches!(fault, Fault::Barrier { missing: Missing::Elsewhere { .. } }));
 }
