@@ -2,6 +2,7 @@
 
 use bluefin_common::digest::Digest;
 use bluefin_common::method::Method;
+use bluefin_common::problem::Problem;
 use bluefin_common::target::Target;
 use bluefin_kernel_spec::{Bundle, KernelSpec};
 
@@ -62,9 +63,19 @@ impl Specs {
     /// The toolchains that those for its target need, each once.
     #[must_use]
     pub fn toolchains(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.here.iter().map(|loaded| loaded.spec.toolchain.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        named(self.here.iter())
     }
+
+    /// The same of those that are for one of `problems`.
+    #[must_use]
+    pub fn toolchains_for(&self, problems: &[Problem]) -> Vec<&str> {
+        named(self.here.iter().filter(|loaded| problems.iter().any(|problem| loaded.spec.is_of(problem))))
+    }
+}
+
+fn named<'a>(specs: impl Iterator<Item = &'a LoadedSpec>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = specs.map(|loaded| loaded.spec.toolchain.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }

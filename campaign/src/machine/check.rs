@@ -127,7 +127,7 @@ impl Checking {
         asked: &Asked,
         slots: usize,
     ) -> anyhow::Result<Self> {
-        let compilers = Compilers::probe(&asked.specs.toolchains(), Some(slots)).await?.all_for(target)?;
+        let compilers = Compilers::probe(&asked.specs.toolchains_for(problems), Some(slots)).await?.all_for(target)?;
         let store = Arc::new(SqliteStore::in_memory()?);
         let session = session(target)?;
         let session = store.create_session(&session).await?;

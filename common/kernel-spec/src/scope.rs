@@ -71,13 +71,18 @@ impl KernelSpec {
         Ok(self.fit(problem, target)?.ok())
     }
 
-    /// The same, with what it is that does not fit.
-    pub(super) fn fit(&self, problem: &Problem, target: &Target) -> Result<Result<Scope, Unfit>, SpecError> {
-        let fits = match problem {
+    /// Whether `problem` is of the operator that it is for, or of its kernel with its sizes.
+    #[must_use]
+    pub fn is_of(&self, problem: &Problem) -> bool {
+        match problem {
             Problem::Kernel(kernel) => self.kernel() == Some(&kernel.kernel) && self.has_sizes(&kernel.sizes),
             other => other.operation().operator().word == self.problem,
-        };
-        if !fits {
+        }
+    }
+
+    /// The same, with what it is that does not fit.
+    pub(super) fn fit(&self, problem: &Problem, target: &Target) -> Result<Result<Scope, Unfit>, SpecError> {
+        if !self.is_of(problem) {
             return Ok(Err(Unfit::Problem));
         }
         if !self.is_for(target) {
