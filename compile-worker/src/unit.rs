@@ -17,7 +17,7 @@ const CHECKS: &str = include_str!("check.hip");
 pub(crate) const SHIM_FOLDER: &str = "-I.";
 
 /// The unit of a HIP source, or of the one that was `generated` for it, with its checks.
-pub(crate) fn checked_source(source: &str, generated: Option<&str>) -> String {
+fn checked_source(source: &str, generated: Option<&str>) -> String {
     match generated {
         Some(generated) => format!("{CHECKS}{generated}"),
         None => format!("{CHECKS}#include \"{source}\"\n"),
@@ -43,9 +43,9 @@ pub trait Shapes: Send + Sync + 'static {
     }
 
     /// The unit that also has the entries by which an eval worker checks elements of `types` on the device, in place of the one that was
-    /// `generated`; nothing for a compiler that can not have them.
-    fn with_checks(&self, _source: &str, _generated: Option<&str>, _types: &[DataType]) -> Option<String> {
-        None
+    /// `generated`; nothing for a compiler that can not have them. One of C++ has those of HIP.
+    fn with_checks(&self, source: &str, generated: Option<&str>, _types: &[DataType]) -> Option<String> {
+        self.is_cpp().then(|| checked_source(source, generated))
     }
 }
 

@@ -45,7 +45,7 @@ impl Versions {
         self.0.iter().filter(|(_, known)| known.len() > 1).filter_map(|(name, known)| {
             let (newest, _) = known.iter().max_by_key(|(_, last)| *last)?;
             let (count, newest) = (known.len(), short(newest));
-            Some(format!("{name} was edited: what is told is of {count} versions, of which {newest} is the newest"))
+            Some(format!("{name} was edited: rows are of {count} versions, {newest} is the newest"))
         })
     }
 }

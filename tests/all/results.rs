@@ -216,7 +216,7 @@ fn an_edited_kernel_is_told_from_the_one_before() {
     let results = ["results", "--state", "bluefin.db", "--session", "it"];
     let told = text(&expect(bluefin().current_dir(folder).args(results), 0).stdout);
     let newest = digest(&second["problems"][0])[..8].to_string();
-    let note = format!("stencil was edited: what is told is of 2 versions, of which {newest} is the newest");
+    let note = format!("stencil was edited: rows are of 2 versions, {newest} is the newest");
     assert!(told.contains(&format!("\nnote: {note}\n")) && told.contains("(stencil, version "), "{told}");
     let report = ["report", "--state", "bluefin.db", "--session", "it", "--json"];
     let told = json(&expect(bluefin().current_dir(folder).args(report), 0));

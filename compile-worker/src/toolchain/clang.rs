@@ -8,13 +8,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bluefin_common::arch::{self, Vendor};
 use bluefin_common::failure::Attempt;
-use bluefin_common::problem::DataType;
 
 use super::cuda::{self, Cuda};
 use super::program::{Program, Wanted, finished, first_line, unknown_to, with_own_instructions};
 use super::{Compiler, Kernels, Programs, Toolchain, tried};
 use crate::error::Error;
-use crate::unit::{Input, SHIM_FOLDER, Shapes, Unit, checked_source};
+use crate::unit::{Input, SHIM_FOLDER, Shapes, Unit};
 use crate::workshop::{Made, Workshop};
 
 static CLANG: Wanted = Wanted {
@@ -139,10 +138,6 @@ impl Shapes for Clang {
 
     fn is_cpp(&self) -> bool {
         true
-    }
-
-    fn with_checks(&self, source: &str, generated: Option<&str>, _types: &[DataType]) -> Option<String> {
-        Some(checked_source(source, generated))
     }
 }
 

@@ -6,14 +6,13 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use bluefin_common::failure::{Attempt, Failure};
-use bluefin_common::problem::DataType;
 
 use super::Compiler;
 use super::nvcc::{self, Nvcc};
 use super::nvrtc::{self, Nvrtc};
 use super::program::unknown_to;
 use crate::error::Error;
-use crate::unit::{Shapes, Unit, checked_source};
+use crate::unit::{Shapes, Unit};
 use crate::workshop::{Made, Workshop};
 
 /// One of both, or both of one release.
@@ -70,10 +69,6 @@ impl Shapes for Cuda {
 
     fn is_cpp(&self) -> bool {
         true
-    }
-
-    fn with_checks(&self, source: &str, generated: Option<&str>, _types: &[DataType]) -> Option<String> {
-        Some(checked_source(source, generated))
     }
 }
 
