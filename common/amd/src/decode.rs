@@ -47,6 +47,8 @@ impl Raw<'_> {
 const WITHOUT_EFFECT: &[&str] = &[
     "s_nop",
     "s_sleep",
+    "s_sleep_var",
+    "s_wakeup",
     "s_setprio",
     "s_clause",
     "s_delay_alu",
@@ -62,10 +64,12 @@ const WITHOUT_EFFECT: &[&str] = &[
     "s_prefetch_inst_pc_rel",
     "s_prefetch_data",
     "s_prefetch_data_pc_rel",
+    "s_buffer_prefetch_data",
     "s_singleuse_vdst",
     "s_wait_idle",
     "s_icache_inv",
     "s_dcache_wb",
+    "s_dcache_wb_vol",
     "s_gl1_inv",
     "s_sethalt",
     "s_ttracedata",
@@ -74,6 +78,8 @@ const WITHOUT_EFFECT: &[&str] = &[
     "s_decperflevel",
     "s_version",
     "v_nop",
+    "v_pipeflush",
+    "v_clrexcp",
     "buffer_invl2",
     "ds_nop",
 ];
@@ -99,7 +105,7 @@ pub(crate) fn knows(mnemonic: &str, target: &Target) -> bool {
         || operations::memory::find(mnemonic).is_some()
         || scalar::knows(mnemonic)
         || vector::knows(mnemonic, target)
-        || ["ds_permute_b32", "ds_bpermute_b32", "ds_swizzle_b32"].contains(&mnemonic)
+        || ["ds_permute_b32", "ds_bpermute_b32", "ds_bpermute_fi_b32", "ds_swizzle_b32"].contains(&mnemonic)
 }
 
 #[cfg(test)]

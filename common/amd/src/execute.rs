@@ -22,7 +22,7 @@ mod vector;
 
 pub(crate) use self::lds::Lds;
 pub(crate) use self::scratch::Scratch;
-use crate::instruction::{Action, Destination, Instruction};
+use crate::instruction::{Action, Destination, Instruction, Scalar, Source, Touches};
 use crate::memory::Memory;
 use crate::order::{Clock, Places, Suspect};
 use crate::races::Races;
@@ -148,9 +148,14 @@ impl Block<'_> {
             }
             Action::Vector(vector) => vector::run(wave, self.temporaries, vector),
             Action::Relative(vector, which) => index::run(wave, self.temporaries, vector, Some(*which)),
+            Action::RelativeScalar(scalar, which) => {
+                let scalar = index::scalar_move(wave, scalar, *which)?;
+                self.waited_for(wave, &scalar)?;
+                scalar::run(&mut wave.registers, &scalar)
+            }
             Action::Index(index) => index::set(wave, *index),
             Action::Dual(both) => vector::run_dual(wave, self.temporaries, both),
-            Action::Matrix(matrix) => matrix::run(wave, matrix),
+            Action::Matrix(matrix) => matrix::run(wave, self.temporaries, matrix),
             Action::Convert(conversion) => blocks::run(wave, conversion),
             Action::Cross(cross) => cross::run(wave, cross),
             Action::Scalar(scalar) if scalar.to == EXEC => {
@@ -206,6 +211,18 @@ impl Block<'_> {
             Action::Unimplemented(what) => Err(Raised::wave(Fault::Unimplemented { what: what.to_string() })),
             flow => self.flow(wave, flow, instruction),
         }
+    }
+
+    /// Whether a load into the registers of a scalar move is still under way, which decoding could not know.
+    fn waited_for(&self, wave: &Wave, scalar: &Scalar) -> Step {
+        let mut touches = Touches::default();
+        let from = if let Source::Sgpr(at) = scalar.sources[0] { Some(at) } else { None };
+        for at in from.into_iter().chain([scalar.to]) {
+            touches.sgprs |= ((1 << scalar.definition.result) - 1) << at;
+        }
+        let Some(early) = wave.pending.too_early(&touches) else { return Ok(()) };
+        let issued = (self.site)(early.instruction);
+        Err(Raised::wave(Fault::Unwaited { register: early.register, counter: early.counter, issued }))
     }
 
     fn behind_code(&self) -> u64 {

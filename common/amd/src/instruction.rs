@@ -1,5 +1,8 @@
 //! Instructions as they are executed: everything that text and names say is resolved.
 
+mod cross;
+
+pub(crate) use self::cross::{Cross, Exchange};
 use crate::matrix::{Matrix, Modifiers as MatrixModifiers};
 use crate::operations::memory::{Kind as MemoryKind, Space, Transposed};
 use crate::operations::scalar;
@@ -130,6 +133,8 @@ pub(crate) enum Destination {
     Part(u16, Select, Unused),
     /// A mask of lanes.
     Mask(u8),
+    /// One scalar register, whatever EXEC says ("V_S_RCP_F32" and its like).
+    Sgpr(u8),
     /// The mask of lanes that execute, and with gfx9 a register too.
     Exec(Option<u8>),
 }
@@ -167,6 +172,7 @@ pub(crate) struct Vector {
 }
 
 /// A scalar ALU instruction.
+#[derive(Clone)]
 pub(crate) struct Scalar {
     pub definition: scalar::Definition,
     pub to: u8,
@@ -263,71 +269,6 @@ pub(crate) struct ScalarLoad {
     pub immediate: i64,
 }
 
-/// Data that moves between lanes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exchange {
-    /// To the lane of an address.
-    Permute {
-        to: u16,
-        address: u16,
-        data: u16,
-        offset: u32,
-    },
-    /// From the lane of an address.
-    BackwardPermute {
-        to: u16,
-        address: u16,
-        data: u16,
-        offset: u32,
-    },
-    Swizzle {
-        to: u16,
-        data: u16,
-        how: u16,
-    },
-}
-
-/// A vector instruction across lanes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Cross {
-    ReadLane {
-        to: u8,
-        from: u16,
-        lane: Source,
-    },
-    ReadFirstLane {
-        to: u8,
-        from: u16,
-    },
-    WriteLane {
-        to: u16,
-        value: Source,
-        lane: Source,
-    },
-    /// V_PERMLANE16, V_PERMLANEX16.
-    PermuteRow {
-        to: u16,
-        from: u16,
-        selects: [Source; 2],
-        crossed: bool,
-        fetch_inactive: bool,
-        bound_zero: bool,
-    },
-    /// V_PERMLANE64.
-    ExchangeHalves {
-        to: u16,
-        from: u16,
-    },
-    Swap(u16, u16),
-    /// V_PERMLANE16_SWAP, V_PERMLANE32_SWAP: of each two rows of so many lanes, the upper one of the first register and the lower one of the
-    /// second.
-    SwapRows {
-        first: u16,
-        second: u16,
-        rows: usize,
-    },
-}
-
 /// A matrix instruction.
 pub(crate) struct MatrixMultiply {
     pub matrix: Matrix,
@@ -366,8 +307,10 @@ pub(crate) struct Wait {
 
 pub(crate) enum Action {
     Vector(Box<Vector>),
-    /// Registers of it are numbered from M0 on: bits 0 to 2 for the sources, bit 3 for the result.
+    /// Registers of it are numbered from M0 on: bits 0 to 2 for the sources, bit 3 for the result; with bit 4, M0 has a number for each.
     Relative(Box<Vector>, u8),
+    /// The same of a scalar move.
+    RelativeScalar(Box<Scalar>, u8),
     /// From here on, registers of vector instructions are so, as M0 says.
     Index(Index),
     /// Both read before either writes.

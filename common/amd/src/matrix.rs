@@ -12,6 +12,7 @@ mod product;
 mod sparse;
 mod sums;
 mod table;
+mod truncated;
 
 use thiserror::Error;
 
@@ -322,8 +323,12 @@ impl Matrix {
         if self.unit != Unit::Copies {
             return None;
         }
+        let are_copies = |values: &[u32; 64]| {
+            let (first, others) = values[..lanes.min(64)].split_at(16);
+            others.chunks_exact(16).all(|other| other == first)
+        };
         let find = |operand, registers: &[[u32; 64]]| {
-            registers.iter().enumerate().find_map(|(register, values)| {
+            registers.iter().enumerate().filter(|(_, values)| !are_copies(values)).find_map(|(register, values)| {
                 let lane = (16..lanes.min(64)).find(|&lane| values[lane] != values[lane % 16])?;
                 Some((operand, register, lane))
             })

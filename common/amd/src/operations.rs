@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 pub(crate) mod float;
 pub(crate) mod integer;
+pub(crate) mod media;
 pub(crate) mod memory;
 pub(crate) mod newer;
 pub(crate) mod scalar;

@@ -185,15 +185,16 @@ pub(crate) fn choose(to: &mut Vgpr, values: &Vgpr, mask: u64) {
     }
 }
 
-/// The lanes in which something holds of two values.
+/// The lanes in which something holds of two values, of as many lanes as a wave has.
 #[inline(always)]
 pub(crate) fn mask_where<T: Copy>(a: &[T], b: &[T], holds: impl Fn(T, T) -> bool) -> u64 {
-    let halves = a.chunks(LANES / 2).zip(b.chunks(LANES / 2)).zip([0, LANES / 2]);
-    halves.fold(0, |mask, ((a, b), first)| {
-        let bits = a.iter().zip(b).zip(&BITS);
-        let half = bits.fold(0, |mask, ((a, b), bit)| mask | if holds(*a, *b) { *bit } else { 0 });
-        mask | u64::from(half) << first
-    })
+    const PIECE: usize = 8;
+    // Of eight bytes that are 0 or 1, the product has them as the bits of its highest one.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    let mut all = [0; LANES];
+    all.iter_mut().zip(a).zip(b).for_each(|((all, a), b)| *all = u8::from(holds(*a, *b)));
+    let pieces = all.as_chunks::<PIECE>().0.iter().enumerate();
+    pieces.fold(0, |mask, (at, piece)| mask | u64::from_le_bytes(*piece).wrapping_mul(GATHER) >> 56 << (PIECE * at))
 }
 
 const BITS: [u32; LANES / 2] = {

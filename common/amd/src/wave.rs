@@ -53,6 +53,8 @@ pub(crate) struct Temporaries {
     pub wide_out: [u64; LANES],
     /// What an access loads, until all of it is there.
     pub loaded: [Vgpr; MOST_LOADED],
+    /// The result of a matrix instruction.
+    pub matrix: Vec<Vgpr>,
 }
 
 impl Temporaries {
@@ -64,6 +66,7 @@ impl Temporaries {
             wide: [[0; LANES]; 3],
             wide_out: [0; LANES],
             loaded: [[0; LANES]; MOST_LOADED],
+            matrix: Vec::new(),
         })
     }
 }

@@ -17,6 +17,8 @@ use crate::shadow::{Marks, Toucher};
 const WRITTEN: u32 = 0x0101_0101;
 /// Beyond so many runs, lanes are looked at one by one.
 const MOST_RUNS: u32 = 16;
+/// Lanes of which others may be copies.
+const GROUP: usize = 16;
 
 /// Lanes and their addresses.
 #[derive(Clone, Copy)]
@@ -102,6 +104,13 @@ impl Places {
     #[inline(always)]
     pub fn all(&self) -> &[u32] {
         &self.of[..self.count]
+    }
+
+    /// Of the lanes before all others go where these go: of 16 lanes where groups of 16 are alike, as WMMA wants them.
+    #[inline(always)]
+    fn own(&self) -> &[u32] {
+        let (first, others) = self.all().split_at(GROUP);
+        if others.chunks_exact(GROUP).all(|group| group == first) { first } else { self.all() }
     }
 
     /// Whether all lanes are within `length` bytes, at whole dwords.
@@ -205,16 +214,20 @@ fn load<const D: usize>(
     let mut all = true;
     for Run { lanes: run, straight } in runs {
         let first = places.of[run.start] as usize / 4;
-        let words = first..first + if straight { D * run.len() } else { D };
-        all &= marks.read(words.clone(), by);
-        all &= written[words.clone()].iter().fold(true, |all, of| all & (u32::from_le_bytes(*of) == WRITTEN));
-        let bytes = bytes[words].as_chunks::<D>().0;
-        for (dword, to) in to.iter_mut().enumerate() {
-            let to = &mut to[run.clone()];
-            if straight {
-                to.iter_mut().zip(bytes).for_each(|(to, bytes)| *to = u32::from_le_bytes(bytes[dword]));
-            } else {
-                bytes.iter().for_each(|bytes| to.fill(u32::from_le_bytes(bytes[dword])));
+        if straight {
+            let words = first..first + D * run.len();
+            all &= marks.read(words.clone(), by);
+            all &= written[words.clone()].iter().fold(true, |all, of| all & (u32::from_le_bytes(*of) == WRITTEN));
+            let bytes = bytes[words].as_chunks::<D>().0;
+            for (dword, to) in to.iter_mut().enumerate() {
+                to[run.clone()].iter_mut().zip(bytes).for_each(|(to, bytes)| *to = u32::from_le_bytes(bytes[dword]));
+            }
+        } else {
+            let words = first..first + D;
+            all &= marks.read(words.clone(), by);
+            all &= written[words.clone()].iter().fold(true, |all, of| all & (u32::from_le_bytes(*of) == WRITTEN));
+            for (to, bytes) in to.iter_mut().zip(&bytes[words]) {
+                to[run.clone()].fill(u32::from_le_bytes(*bytes));
             }
         }
     }
@@ -228,15 +241,24 @@ fn load_apart<const D: usize>(
     mut to: [&mut Vgpr; D],
     by: &Toucher<'_>,
 ) -> bool {
-    let mut known = WRITTEN;
-    for (lane, at) in places.all().iter().enumerate() {
+    let mut known = [WRITTEN; D];
+    let own = places.own();
+    for (lane, at) in own.iter().enumerate() {
         let words = *at as usize / 4..*at as usize / 4 + D;
         for (to, bytes) in to.iter_mut().zip(&bytes[words.clone()]) {
             to[lane] = u32::from_le_bytes(*bytes);
         }
-        known = written[words].iter().fold(known, |known, of| known & u32::from_le_bytes(*of));
+        for (known, of) in known.iter_mut().zip(&written[words]) {
+            *known &= u32::from_le_bytes(*of);
+        }
     }
-    marks.read_apart::<D>(places.all(), by) & (known == WRITTEN)
+    if own.len() < places.count {
+        for to in &mut to {
+            let (first, others) = to.split_at_mut(own.len());
+            others.chunks_exact_mut(first.len()).for_each(|others| others.copy_from_slice(first));
+        }
+    }
+    marks.read_apart::<D>(own, by) & (known == [WRITTEN; D])
 }
 
 #[inline(always)]

@@ -10,8 +10,10 @@ use crate::operations::vector::Kind;
 pub(super) fn dotted(name: &str) -> Option<Wanted> {
     match name {
         "dot2_f32_f16" | "dot2c_f32_f16" | "dot2acc_f32_f16" | "dot2_f16_f16" => Some(Kind::F16.into()),
-        "dot2_f32_bf16" | "dot2_bf16_bf16" => Some(Wanted { brain: true, ..Kind::F16.into() }),
-        "dot2_i32_i16" | "dot2_u32_u16" => Some(Kind::U16.into()),
+        "dot2_f32_bf16" | "dot2c_f32_bf16" | "dot2acc_f32_bf16" | "dot2_bf16_bf16" => {
+            Some(Wanted { brain: true, ..Kind::F16.into() })
+        }
+        "dot2_i32_i16" | "dot2c_i32_i16" | "dot2_u32_u16" => Some(Kind::U16.into()),
         _ => None,
     }
 }

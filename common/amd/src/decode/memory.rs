@@ -62,7 +62,7 @@ impl Decoder<'_> {
                 }
                 match kind {
                     Kind::StoreTwo { .. } => memory.data2 = vgpr(next()?)?,
-                    Kind::Atomic { kind: Atomic::CompareSwap, .. } => {
+                    Kind::Atomic { kind, .. } if kind.has_two_operands() => {
                         // gfx9 names the comparand first.
                         memory.compare = vgpr(next()?)?;
                         if name.contains("cmpst_") {
@@ -146,9 +146,9 @@ impl Decoder<'_> {
                 let (to, address, data) = three()?;
                 Exchange::Permute { to, address, data, offset }
             }
-            "ds_bpermute_b32" => {
+            name @ ("ds_bpermute_b32" | "ds_bpermute_fi_b32") => {
                 let (to, address, data) = three()?;
-                Exchange::BackwardPermute { to, address, data, offset }
+                Exchange::BackwardPermute { to, address, data, offset, fetch_inactive: name == "ds_bpermute_fi_b32" }
             }
             // The last patterns are those of a Fourier transform.
             "ds_swizzle_b32" if raw.encoded.simm16 < 0xe000 => {

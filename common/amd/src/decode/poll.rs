@@ -71,7 +71,7 @@ fn registers(to: Destination) -> Option<u16> {
         Destination::Vgpr(at) | Destination::Half(at, _) | Destination::Cleared(at) | Destination::Part(at, ..) => {
             Some(at)
         }
-        Destination::Mask(_) | Destination::Exec(_) => None,
+        Destination::Mask(_) | Destination::Exec(_) | Destination::Sgpr(_) => None,
     }
 }
 

@@ -12,6 +12,18 @@ use crate::target::Generation;
 /// SOPK: the source is the constant of the encoding.
 const WITH_CONSTANT: &[&str] = &["s_movk_i32", "s_cmovk_i32", "s_addk_i32", "s_addk_co_i32", "s_mulk_i32"];
 
+/// Moves whose registers are numbered from M0 on: what they move, and which registers are so, as [`Action::Relative`] has it.
+fn relative(name: &str) -> Option<(&'static str, u8)> {
+    Some(match name {
+        "s_movrels_b32" => ("s_mov_b32", 1),
+        "s_movrels_b64" => ("s_mov_b64", 1),
+        "s_movreld_b32" => ("s_mov_b32", 8),
+        "s_movreld_b64" => ("s_mov_b64", 8),
+        "s_movrelsd_2_b32" => ("s_mov_b32", 0x19),
+        _ => return None,
+    })
+}
+
 /// MSG_RTN_GET_REALTIME.
 const REALTIME: u8 = 131;
 
@@ -114,6 +126,7 @@ pub(super) fn knows(name: &str) -> bool {
     let mut loads = loads.collect::<Vec<_>>().into_iter();
     scalar_named(renamed(name).as_deref().unwrap_or(name)).is_some()
         || condition(name).is_some()
+        || relative(name).is_some()
         || save_exec(name).is_some()
         || split_wait(name, 0).is_some()
         || name.contains("_wrexec_b")
@@ -155,7 +168,11 @@ impl Decoder<'_> {
         let simm16 = raw.encoded.simm16;
         let renamed = renamed(name);
         if let Some(definition) = scalar_named(renamed.as_deref().unwrap_or(name)) {
-            return scalar_alu(raw, definition);
+            return Ok(Action::Scalar(Box::new(scalar_operation(raw, definition)?)));
+        }
+        if let Some((name, which)) = relative(name) {
+            let definition = scalar_named(name).ok_or_else(|| raw.text())?;
+            return Ok(Action::RelativeScalar(Box::new(scalar_operation(raw, definition)?), which));
         }
         if let Some(condition) = condition(name) {
             return Ok(Action::Branch { condition, target: self.branch_target(raw)? });
@@ -294,7 +311,7 @@ impl Decoder<'_> {
     }
 }
 
-fn scalar_alu(raw: &Raw<'_>, definition: scalar::Definition) -> Decoded {
+fn scalar_operation(raw: &Raw<'_>, definition: scalar::Definition) -> Decoded<Scalar> {
     let name = raw.encoded.name;
     let with_constant = WITH_CONSTANT.contains(&name);
     let compares_constant = name.starts_with("s_cmpk_");
@@ -311,7 +328,7 @@ fn scalar_alu(raw: &Raw<'_>, definition: scalar::Definition) -> Decoded {
         "s_fmamk_f32" => {
             sources = [plain_source(raw.operand(1)?, 1)?, plain_source(raw.operand(2)?, 1)?];
             let third = Some(plain_source(raw.operand(3)?, 1)?);
-            return Ok(Action::Scalar(Box::new(Scalar { definition, to, sources, third })));
+            return Ok(Scalar { definition, to, sources, third });
         }
         _ => None,
     };
@@ -330,5 +347,5 @@ fn scalar_alu(raw: &Raw<'_>, definition: scalar::Definition) -> Decoded {
             wanted_source(raw.operand(at + index)?, wanted)?
         };
     }
-    Ok(Action::Scalar(Box::new(Scalar { definition, to, sources, third })))
+    Ok(Scalar { definition, to, sources, third })
 }

@@ -13,7 +13,7 @@ use crate::instruction::{
 use crate::isa::{At, Family, Operand, Scales};
 use crate::matrix::{Matrix, Modifiers as MatrixModifiers, Operand as Factor};
 use crate::operations::vector::{Definition, Kind, Run, comparison};
-use crate::operations::{float, integer, newer, scaled};
+use crate::operations::{float, integer, media, newer, scaled};
 use crate::registers::VCC;
 
 /// 16-bit operations of gfx9 that leave the upper half alone, since it introduced them so; others clear it.
@@ -38,7 +38,8 @@ const KEEP_UPPER_HALF: &[&str] = &[
 
 fn find(name: &str) -> Option<Definition> {
     static TABLE: LazyLock<HashMap<&'static str, Definition>> = LazyLock::new(|| {
-        integer::rows().into_iter().chain(float::rows()).chain(newer::rows()).chain(scaled::rows()).collect()
+        let rows = [integer::rows(), float::rows(), newer::rows(), media::rows(), scaled::rows()];
+        rows.into_iter().flatten().collect()
     });
     TABLE.get(name).copied().or_else(|| comparison(name)).or_else(|| {
         // gfx12's names of what returns a number where one of both is, and of what has a carry.
@@ -55,6 +56,22 @@ fn stem(mnemonic: &str) -> &str {
     name.strip_suffix("_sdwa").unwrap_or(name)
 }
 
+/// "V_MOVRELS", "V_MOVRELD", "V_MOVRELSD": the source, the result, or both are relative, as [`Action::Relative`] has it.
+fn relative(name: &str) -> Option<u8> {
+    match name {
+        "movrels_b32" => Some(1),
+        "movreld_b32" => Some(8),
+        "movrelsd_b32" => Some(9),
+        "movrelsd_2_b32" => Some(0x19),
+        _ => None,
+    }
+}
+
+/// "Pseudo-scalar transcendentals" (RDNA 4): of one scalar, into a scalar register. The operation of lanes that does the same.
+fn lone(name: &str) -> Option<&str> {
+    name.strip_prefix("s_")
+}
+
 /// Whether a vector instruction of that name is executed.
 #[cfg(test)]
 pub(super) fn knows(mnemonic: &str, target: &crate::target::Target) -> bool {
@@ -65,7 +82,10 @@ pub(super) fn knows(mnemonic: &str, target: &crate::target::Target) -> bool {
         "permlane16",
         "permlanex16",
         "permlane64",
+        "permlane16_var",
+        "permlanex16_var",
         "swap",
+        "swaprel",
         "permlane16_swap",
         "permlane32_swap",
     ];
@@ -74,7 +94,9 @@ pub(super) fn knows(mnemonic: &str, target: &crate::target::Target) -> bool {
     let signed = format!("{name} 0");
     Matrix::of(mnemonic, target.generation).is_some()
         || [name, dual, &signed].iter().any(|name| find(name).is_some())
-        || ["movrels_b32", "movreld_b32", "movrelsd_b32"].contains(&name)
+        || relative(name).is_some()
+        || name == "swap_b16"
+        || lone(name).is_some_and(|name| find(name).is_some())
         || newer::bit_operation(name, 0).is_some()
         || scaled::blocks(name).is_some()
         || cross.iter().any(|cross| name.strip_suffix("_b32") == Some(cross))
@@ -93,17 +115,25 @@ impl Decoder<'_> {
         if let Some(blocks) = scaled::blocks(stem(name)) {
             return conversion(raw, blocks);
         }
-        // "V_MOVRELS", "V_MOVRELD", "V_MOVRELSD": the source, the result, or both are relative.
-        let relative = match stem(name) {
-            "movrels_b32" => Some(1),
-            "movreld_b32" => Some(8),
-            "movrelsd_b32" => Some(9),
-            _ => None,
-        };
-        if let Some(which) = relative {
+        if let Some(which) = relative(stem(name)) {
             return Ok(Action::Relative(Box::new(self.vector(raw, "mov_b32")?), which));
         }
+        if let Some(name) = lone(stem(name)) {
+            return self.lone(raw, name);
+        }
         Ok(Action::Vector(Box::new(self.vector(raw, stem(name))?)))
+    }
+
+    /// A transcendental of a scalar.
+    fn lone(&self, raw: &Raw<'_>, name: &str) -> Decoded {
+        let vector = self.vector(raw, name)?;
+        let source = vector.sources[0];
+        // Those of FP16 have no constants in their encoding ("hasNoF16PseudoScalarTransInlineConstants" of LLVM), but literals.
+        let inline = matches!(raw.operand(1)?.at, At::Integer(_) | At::Float(_)) && source.kind == Kind::F16;
+        if inline || matches!(source.at, Source::Vgpr(_)) {
+            return Err(format!("operand {} of {}", raw.operand(1)?, raw.encoded.name));
+        }
+        Ok(Action::Vector(Box::new(vector)))
     }
 
     /// A half of VOPD.
@@ -270,6 +300,9 @@ impl Decoder<'_> {
             let at = sgpr(operand)?;
             return Ok(if name.starts_with("cmpx_") { Destination::Exec(Some(at)) } else { Destination::Mask(at) });
         }
+        if lone(stem(raw.encoded.name)).is_some() {
+            return Ok(Destination::Sgpr(sgpr(operand)?));
+        }
         let at = vgpr(operand)?;
         // A pair of registers has no parts.
         if let Some(parts) = raw.encoded.modifiers.sdwa.filter(|_| !definition.result.is_wide()) {
@@ -378,6 +411,14 @@ fn cross(raw: &Raw<'_>) -> Decoded<Option<Cross>> {
             fetch_inactive,
             bound_zero,
         },
+        "v_permlane16_var_b32" | "v_permlanex16_var_b32" => Cross::PermuteByLane {
+            to: vgpr(raw.operand(0)?)?,
+            from: vgpr(raw.operand(1)?)?,
+            select: vgpr(raw.operand(2)?)?,
+            crossed: name == "v_permlanex16_var_b32",
+            fetch_inactive,
+            bound_zero,
+        },
         "v_permlane64_b32" => Cross::ExchangeHalves { to: vgpr(raw.operand(0)?)?, from: vgpr(raw.operand(1)?)? },
         "v_permlane16_swap_b32" | "v_permlane32_swap_b32" => Cross::SwapRows {
             first: vgpr(raw.operand(0)?)?,
@@ -385,6 +426,14 @@ fn cross(raw: &Raw<'_>) -> Decoded<Option<Cross>> {
             rows: if name.contains("16") { 16 } else { 32 },
         },
         "v_swap_b32" => Cross::Swap(vgpr(raw.operand(0)?)?, vgpr(raw.operand(1)?)?),
+        "v_swaprel_b32" => Cross::SwapRelative(vgpr(raw.operand(0)?)?, vgpr(raw.operand(1)?)?),
+        "v_swap_b16" => {
+            let half = |at: usize| {
+                let operand = raw.operand(at)?;
+                Ok::<_, String>((vgpr(operand)?, operand.half == Some(true)))
+            };
+            Cross::SwapHalves([half(0)?, half(1)?])
+        }
         _ => return Ok(None),
     }))
 }

@@ -1,6 +1,6 @@
 //! Data that moves between lanes, and between lanes and scalars.
 
-use super::scalar;
+use super::{index, scalar};
 use crate::instruction::{Cross, Exchange, Source};
 use crate::registers::{CLEAN, LANES, Registers, Vgpr, lane_bits};
 use crate::verdict::{Fault, Raised, Step, Use};
@@ -62,6 +62,16 @@ pub(super) fn run(wave: &mut Wave, cross: &Cross) -> Step {
             });
             Ok(())
         }
+        Cross::PermuteByLane { to, from, select, crossed, fetch_inactive, bound_zero } => {
+            check_addresses(registers, select, exec)?;
+            let selects = registers.v[usize::from(select)];
+            gather(registers, to, from, exec, |lane| {
+                let row = lane & !15 ^ if crossed { 16 } else { 0 };
+                let at = row + (selects[lane] & 15) as usize;
+                if exec >> at & 1 == 1 || fetch_inactive { Some(Some(at)) } else { bound_zero.then_some(None) }
+            });
+            Ok(())
+        }
         Cross::ExchangeHalves { to, from } => {
             if registers.lanes == LANES {
                 let all = registers.all();
@@ -89,14 +99,47 @@ pub(super) fn run(wave: &mut Wave, cross: &Cross) -> Step {
             Ok(())
         }
         Cross::Swap(first, second) => {
-            let (a, b) = (usize::from(first), usize::from(second));
-            let (values, poison) = (registers.v[a], registers.poison[a]);
-            let (others, other_poison) = (registers.v[b], registers.poison[b]);
-            registers.write_bytes(first, &others, exec, other_poison);
-            registers.write_bytes(second, &values, exec, poison);
+            swap(registers, first, second, exec);
+            Ok(())
+        }
+        Cross::SwapRelative(first, second) => {
+            let [first, second] = index::swapped(registers, first, second)?;
+            swap(registers, first, second, exec);
+            Ok(())
+        }
+        Cross::SwapHalves([first, second]) => {
+            let [a, b] = [first, second].map(|(at, high)| half(registers, at, high));
+            put_half(registers, first, &b, exec);
+            put_half(registers, second, &a, exec);
             Ok(())
         }
     }
+}
+
+fn swap(registers: &mut Registers, first: u16, second: u16, exec: u64) {
+    let (a, b) = (usize::from(first), usize::from(second));
+    let (values, poison) = (registers.v[a], registers.poison[a]);
+    let (others, other_poison) = (registers.v[b], registers.poison[b]);
+    registers.write_bytes(first, &others, exec, other_poison);
+    registers.write_bytes(second, &values, exec, poison);
+}
+
+/// Half a register of each lane, and what of it nobody wrote.
+type Half = (Vgpr, [u64; 2]);
+
+fn half(registers: &Registers, at: u16, high: bool) -> Half {
+    let (values, poison) = (registers.v[usize::from(at)], registers.poison[usize::from(at)]);
+    if high { (values.map(|value| value >> 16), [poison[2], poison[3]]) } else { (values, [poison[0], poison[1]]) }
+}
+
+fn put_half(registers: &mut Registers, (at, high): (u16, bool), (values, poison): &Half, exec: u64) {
+    let (mut out, mut bytes) = (registers.v[usize::from(at)], registers.poison[usize::from(at)]);
+    let (shift, keep) = if high { (16, 0xffff) } else { (0, 0xffff_0000) };
+    for (out, value) in out.iter_mut().zip(values) {
+        *out = *out & keep | (value & 0xffff) << shift;
+    }
+    bytes[shift / 8..][..2].copy_from_slice(poison);
+    registers.write_bytes(at, &out, exec, bytes);
 }
 
 /// Writes each executing lane from the one that `source` says: `None` leaves it alone, `Some(None)` is 0.
@@ -134,13 +177,13 @@ pub(super) fn exchange(wave: &mut Wave, exchange: Exchange) -> Step {
         (value / 4) as usize % lanes
     };
     match exchange {
-        Exchange::BackwardPermute { to, address, data, offset } => {
+        Exchange::BackwardPermute { to, address, data, offset, fetch_inactive } => {
             check_addresses(registers, address, exec)?;
             let addresses: Vec<usize> = (0..lanes).map(|lane| lane_of(registers, address, lane, offset)).collect();
             // Lanes that EXEC leaves out give 0.
             gather(registers, to, data, exec, |lane| {
                 let at = addresses.get(lane).copied()?;
-                Some(Some(at).filter(|at| exec >> at & 1 == 1))
+                Some(Some(at).filter(|at| exec >> at & 1 == 1 || fetch_inactive))
             });
         }
         Exchange::Permute { to, address, data, offset } => {

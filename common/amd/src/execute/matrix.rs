@@ -4,7 +4,7 @@ use crate::instruction::{MatrixMultiply, Source};
 use crate::matrix::{Element, Halves, Operand, Refused};
 use crate::registers::{CLEAN, LANES, Poison, Registers, Vgpr, any, vgpr_name};
 use crate::verdict::{Fault, Raised, Step};
-use crate::wave::Wave;
+use crate::wave::{Temporaries, Wave};
 
 fn registers(all: &Registers, at: u16, count: usize) -> (&[Vgpr], &[Poison]) {
     let at = usize::from(at);
@@ -24,7 +24,7 @@ fn refused(refused: Refused) -> Box<Raised> {
     Raised::wave(Fault::Unimplemented { what: refused.to_string() })
 }
 
-pub(super) fn run(wave: &mut Wave, multiply: &MatrixMultiply) -> Step {
+pub(super) fn run(wave: &mut Wave, room: &mut Temporaries, multiply: &MatrixMultiply) -> Step {
     let MatrixMultiply { matrix, modifiers, .. } = multiply;
     let lanes = wave.registers.lanes;
     let all = &wave.registers;
@@ -54,11 +54,16 @@ pub(super) fn run(wave: &mut Wave, multiply: &MatrixMultiply) -> Step {
         return Err(Raised::at(lane, Fault::Disordered { register: vgpr_name(at) }));
     }
     let to = usize::from(multiply.d);
-    let (mut d, mut d_poison) = (all.v[to..to + count].to_vec(), all.poison[to..to + count].to_vec());
+    room.matrix.resize(room.matrix.len().max(count), [0; LANES]);
+    let d = &mut room.matrix[..count];
+    // Otherwise each lane of each register has an element.
+    if matrix.result.bits() == 16 || lanes < LANES {
+        d.copy_from_slice(&all.v[to..to + count]);
+    }
     match (&multiply.scales, index) {
-        (None, None) => matrix.run(*modifiers, lanes, a, b, c, &mut d).map_err(refused)?,
+        (None, None) => matrix.run(*modifiers, lanes, a, b, c, d).map_err(refused)?,
         (None, Some((_, values, _))) => {
-            matrix.run_sparse(*modifiers, lanes, [a, b, c], values, &mut d).map_err(refused)?;
+            matrix.run_sparse(*modifiers, lanes, [a, b, c], values, d).map_err(refused)?;
         }
         (Some((scales, at)), _) => {
             let word = |source: &Source| match source {
@@ -68,27 +73,32 @@ pub(super) fn run(wave: &mut Wave, multiply: &MatrixMultiply) -> Step {
                 _ => [0; LANES],
             };
             let [of_a, of_b] = [word(&scales[0]), word(&scales[1])];
-            matrix.run_scaled(*modifiers, [a, b, c], ([&of_a, &of_b], *at), &mut d).map_err(refused)?;
+            matrix.run_scaled(*modifiers, [a, b, c], ([&of_a, &of_b], *at), d).map_err(refused)?;
         }
     }
     // Lanes that the wave has not are never written.
     let lanes_of_wave = all.all();
     let clean = |poison: &[Poison]| poison.iter().all(|bytes| any(bytes) & lanes_of_wave == 0);
     let known = index.is_none_or(|(_, _, unwritten)| unwritten == [0, 0]);
-    if clean(a_poison) && clean(b_poison) && clean(c_poison) && known && matrix.result.bits() != 16 {
-        d_poison.fill(CLEAN);
-    } else {
-        let [a, b, c, mut d] = [a_poison, b_poison, c_poison, &d_poison].map(halves);
-        match index {
-            None => matrix.poison(*modifiers, lanes, &a, &b, &c, &mut d),
-            Some((_, values, unwritten)) => {
-                matrix.poison_sparse(*modifiers, lanes, [&a, &b, &c], (values, unwritten), &mut d)
+    let poison: Option<Vec<Poison>> =
+        if clean(a_poison) && clean(b_poison) && clean(c_poison) && known && matrix.result.bits() != 16 {
+            None
+        } else {
+            let [a, b, c, mut d] = [a_poison, b_poison, c_poison, &all.poison[to..to + count]].map(halves);
+            match index {
+                None => matrix.poison(*modifiers, lanes, &a, &b, &c, &mut d),
+                Some((_, values, unwritten)) => {
+                    matrix.poison_sparse(*modifiers, lanes, [&a, &b, &c], (values, unwritten), &mut d)
+                }
             }
-        }
-        .map_err(refused)?;
-        d_poison = d.into_iter().map(|[low, high]| [low, low, high, high]).collect();
+            .map_err(refused)?;
+            Some(d.into_iter().map(|[low, high]| [low, low, high, high]).collect())
+        };
+    wave.registers.v[to..to + count].copy_from_slice(d);
+    let of_d = &mut wave.registers.poison[to..to + count];
+    match poison {
+        None => of_d.fill(CLEAN),
+        Some(poison) => of_d.copy_from_slice(&poison),
     }
-    wave.registers.v[to..to + count].copy_from_slice(&d);
-    wave.registers.poison[to..to + count].copy_from_slice(&d_poison);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Where results go.
 
 use crate::instruction::{Destination, Output, Select, Unused, Vector};
-use crate::number::{self, F16, F32};
+use crate::number::{self, F16, F32, Mode};
 use crate::operations::vector::Kind;
 use crate::registers::{CLEAN, EXEC, Poison, Registers, Vgpr};
 use crate::verdict::{Fault, Raised, Step, Use};
@@ -24,30 +24,36 @@ pub(super) fn put_mask(registers: &mut Registers, to: Destination, mask: u64, po
     }
 }
 
+/// What `omod` and `clamp` make of results.
+pub(super) fn change(mode: &Mode, vector: &Vector, values: &mut [u32]) {
+    if vector.output == Output::default() {
+        return;
+    }
+    let Output { clamp, omod } = vector.output;
+    for value in values {
+        match vector.result {
+            Kind::F32 => {
+                *value = number::output_modifier::<F32>(mode, omod, *value);
+                if clamp {
+                    *value = number::clamp::<F32>(mode, *value);
+                }
+            }
+            Kind::F16 => {
+                let mut half = number::output_modifier::<F16>(mode, omod, *value as u16);
+                if clamp {
+                    half = number::clamp::<F16>(mode, half);
+                }
+                *value = u32::from(half);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Writes `room.out`, as the instruction changes it.
 pub(super) fn put(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64, poison: Poison) {
     let values = &mut room.out;
-    if vector.output != Output::default() {
-        let Output { clamp, omod } = vector.output;
-        for value in values.iter_mut() {
-            match vector.result {
-                Kind::F32 => {
-                    *value = number::output_modifier::<F32>(&wave.mode, omod, *value);
-                    if clamp {
-                        *value = number::clamp::<F32>(&wave.mode, *value);
-                    }
-                }
-                Kind::F16 => {
-                    let mut half = number::output_modifier::<F16>(&wave.mode, omod, *value as u16);
-                    if clamp {
-                        half = number::clamp::<F16>(&wave.mode, half);
-                    }
-                    *value = u32::from(half);
-                }
-                _ => {}
-            }
-        }
-    }
+    change(&wave.mode, vector, values);
     let registers = &mut wave.registers;
     match vector.to {
         Destination::Vgpr(to) => registers.write_bytes(to, values, exec, poison),
@@ -66,7 +72,7 @@ pub(super) fn put(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec
             registers.write_bytes(to, values, exec, poison);
         }
         Destination::Part(to, part, unused) => put_part(registers, values, exec, poison, (to, part, unused)),
-        Destination::Mask(_) | Destination::Exec(_) => {}
+        Destination::Mask(_) | Destination::Exec(_) | Destination::Sgpr(_) => {}
     }
 }
 

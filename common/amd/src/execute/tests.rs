@@ -7,12 +7,12 @@ mod scaled;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use super::{blocks, cross, matrix, scalar, vector};
+use super::{blocks, cross, index, matrix, scalar, vector};
 use crate::instruction::{Action, Instruction};
 use crate::isa::Line;
 use crate::matrix::{Matrix, Operand};
 use crate::program::{decode_lines, lines};
-use crate::registers::{ACCUMULATION, EXEC, LANES, VCC};
+use crate::registers::{ACCUMULATION, EXEC, LANES, M0, VCC};
 use crate::target::{Generation, TARGETS, Target};
 use crate::verdict::Step;
 use crate::wave::{Temporaries, Wave};
@@ -68,6 +68,7 @@ fn cases<'a>(table: &'a str, target: &Target) -> Vec<Case<'a>> {
             "all" => true,
             "gfx9" => target.is_gfx9(),
             "gfx11" => target.generation == Generation::Rdna3,
+            "gfx12" => target.generation == Generation::Rdna4,
             "wave64" => target.lanes == 64,
             "wave32" => target.lanes == 32,
             name => name == target.name,
@@ -92,6 +93,7 @@ fn set(wave: &mut Wave, name: &str, value: u64) {
     match name {
         "scc" => (registers.scc, registers.scc_poison) = (value == 1, false),
         "exec" => registers.set_mask(EXEC, value, 0).expect("no poison"),
+        "m0" => registers.set(M0, value as u32, 0).expect("no poison"),
         "vcc" => registers.set_pair(VCC, value, 0).expect("no poison"),
         "vcc_lo" => registers.set(VCC, value as u32, 0).expect("no poison"),
         _ => {
@@ -119,7 +121,7 @@ fn get(wave: &Wave, name: &str, exec: u64) -> u64 {
         "exec" => registers.exec(),
         "vcc" => registers.pair(VCC),
         "vcc_lo" => u64::from(registers.s[usize::from(VCC)]),
-        "m0" => u64::from(registers.s[124]),
+        "m0" => u64::from(registers.s[usize::from(M0)]),
         _ => {
             let (kind, at, pair) = register(name);
             let lane = exec.trailing_zeros() as usize % LANES;
@@ -139,10 +141,15 @@ fn execute(wave: &mut Wave, action: &Action) -> Step {
     match action {
         Action::Vector(vector) => vector::run(wave, &mut room, vector),
         Action::Dual(both) => vector::run_dual(wave, &mut room, both),
-        Action::Matrix(matrix) => matrix::run(wave, matrix),
+        Action::Matrix(matrix) => matrix::run(wave, &mut room, matrix),
         Action::Convert(conversion) => blocks::run(wave, conversion),
         Action::Cross(cross) => cross::run(wave, cross),
         Action::Scalar(scalar) => scalar::run(&mut wave.registers, scalar),
+        Action::Relative(vector, which) => index::run(wave, &mut room, vector, Some(*which)),
+        Action::RelativeScalar(scalar, which) => {
+            let scalar = index::scalar_move(wave, scalar, *which)?;
+            scalar::run(&mut wave.registers, &scalar)
+        }
         Action::SaveExec { how, to, source } => scalar::save_exec(&mut wave.registers, *how, *to, *source),
         Action::Exchange(exchange) => cross::exchange(wave, *exchange),
         Action::Unimplemented(what) => panic!("not implemented: {what}"),
@@ -180,8 +187,12 @@ fn documented() -> impl Iterator<Item = &'static Target> {
 }
 
 fn check(table: &str) {
+    check_on(table, documented());
+}
+
+fn check_on(table: &str, targets: impl Iterator<Item = &'static Target>) {
     let mut wrong = Vec::new();
-    for target in documented() {
+    for target in targets {
         let cases = cases(table, target);
         let texts: Vec<&str> = cases.iter().map(|case| case.text).collect();
         let Some(instructions) = decoded(&texts, target) else {
@@ -231,6 +242,12 @@ fn float_instructions_are_as_documented() {
     check(include_str!("cases/float.txt"));
 }
 
+/// For all targets that the assembler knows.
+#[test]
+fn newer_and_rarer_instructions_are_as_documented() {
+    check_on(include_str!("cases/newer.txt"), TARGETS.iter().filter(|target| target.generation != Generation::Cdna4));
+}
+
 /// What an instruction leaves in v0 of each lane, where v0 was `1000 + lane`, v1 is `100 + lane`, v2 is `4 * (lane ^ 1)` and the
 /// masks s[2:3] and EXEC are given.
 fn lanes(target: &'static Target, text: &str, exec: u64) -> Option<Vec<u32>> {
@@ -263,6 +280,7 @@ fn check_lanes(names: &[&str], text: &str, exec: u64, expected: impl Fn(usize, u
 
 const ALL: [&str; 3] = ["gfx90a", "gfx942", "gfx1100"];
 const GFX9: [&str; 2] = ["gfx90a", "gfx942"];
+const GFX12: [&str; 2] = ["gfx1200", "gfx1201"];
 const EVERY: u64 = u64::MAX;
 
 #[test]
@@ -359,6 +377,13 @@ fn lanes_are_exchanged() {
     check_lanes(&["gfx1100"], "v_permlanex16_b32 v0, v1, s2, s3", 0xffff, |_, _| None);
     check_lanes(&["gfx1100"], "v_permlanex16_b32 v0, v1, s2, s3 op_sel:[1,0]", 0xffff, |lane, _| at(lane ^ 16));
     check_lanes(&["gfx1100"], "v_permlanex16_b32 v0, v1, s2, s3 op_sel:[0,1]", 0xffff, |_, _| Some(0));
+    // Each lane's own selector is the lower bits of 4 * (lane ^ 1).
+    let selected = |lane: usize| lane & !15 | (4 * (lane ^ 1)) & 15;
+    check_lanes(&GFX12, "v_permlane16_var_b32 v0, v1, v2", EVERY, |lane, _| at(selected(lane)));
+    check_lanes(&GFX12, "v_permlanex16_var_b32 v0, v1, v2", EVERY, |lane, _| at(selected(lane) ^ 16));
+    check_lanes(&GFX12, "v_permlanex16_var_b32 v0, v1, v2", 0xffff, |_, _| None);
+    check_lanes(&GFX12, "v_permlanex16_var_b32 v0, v1, v2 op_sel:[1,0]", 0xffff, |lane, _| at(selected(lane) ^ 16));
+    check_lanes(&GFX12, "v_permlanex16_var_b32 v0, v1, v2 op_sel:[0,1]", 0xffff, |_, _| Some(0));
     check_lanes(&GFX9, "v_mbcnt_hi_u32_b32 v0, -1, v1", EVERY, |lane, _| {
         Some(100 + lane as u32 + (lane as u32).saturating_sub(32))
     });

@@ -1,7 +1,7 @@
 //! Vector ALU.
 
 use super::packed::{mix, move_pair, packed, packed_move, packed_pair};
-use super::result::{put, put_mask};
+use super::result::{change, put, put_mask};
 use super::sources::{dwords, narrow, poisoned, wide};
 use crate::instruction::{Destination, Output, Source, Vector};
 use crate::number::{self, Comparison, F16, F32, F64, Mode};
@@ -236,10 +236,24 @@ fn prepare(wave: &Wave, room: &mut Temporaries, vector: &Vector, exec: u64) -> (
 }
 
 fn general_narrow(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, run: Narrow, exec: u64) -> Step {
+    if let Destination::Sgpr(to) = vector.to {
+        return lone(wave, room, vector, run, to);
+    }
     let (poison, exec) = prepare(wave, room, vector, exec);
     let poison = compute(wave, room, vector, run, &poison, exec);
     put(wave, room, vector, exec, poison);
     Ok(())
+}
+
+/// Of scalars, into a scalar register, whatever EXEC says; the upper half of FP16 is 0.
+fn lone(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, run: Narrow, to: u8) -> Step {
+    let (poison, _) = prepare(wave, room, vector, u64::MAX);
+    let [a, b, c] = &room.sources;
+    let mut out = [0];
+    run(&wave.mode, &mut out, [&a[..1], &b[..1], &c[..1]]);
+    change(&wave.mode, vector, &mut out);
+    let unwritten = any(&joined(&poison)) & 1 == 1;
+    wave.registers.set(to, out[0], if unwritten { u32::MAX } else { 0 })
 }
 
 /// What any of the sources has.

@@ -298,9 +298,10 @@ impl Factor {
     /// The place of the elements of `k`, of rows (or columns) 0 and on, before the exchange of lanes.
     pub fn place(&self, block: usize, k: usize) -> Place {
         let block = (block >> self.broadcast << self.broadcast) + self.chosen;
-        let (group, groups) = (k / self.chunk, self.groups_of_k);
-        let bit = (group / groups * self.chunk + k % self.chunk) * self.element.bits();
-        let lane = block * self.size + group % groups * self.stride;
+        let (group, within) = split(k, self.chunk);
+        let (item, group) = split(group, self.groups_of_k);
+        let bit = (item * self.chunk + within) * self.element.bits();
+        let lane = block * self.size + group * self.stride;
         Place { register: bit / 32, shift: bit % 32, lane }.folded(self.folded)
     }
 
@@ -350,9 +351,10 @@ impl Factor {
 impl Results {
     /// The place of a row, of columns 0 and on.
     pub fn place(&self, block: usize, row: usize) -> Place {
-        let stripe = row / self.height;
-        let slot = block * self.span + stripe / self.stripes * self.height + row % self.height;
-        let lane = block % self.beside * self.size + stripe % self.stripes * self.beside * self.size;
+        let (stripe, within) = split(row, self.height);
+        let (above, beside) = split(stripe, self.stripes);
+        let slot = block * self.span + above * self.height + within;
+        let lane = (split(block, self.beside).1 + beside * self.beside) * self.size;
         let register = match (self.element, self.packed) {
             (Element::F64, _) => 2 * slot,
             (_, true) => slot / 2,
@@ -386,6 +388,12 @@ impl Place {
             _ => self,
         }
     }
+}
+
+/// Quotient and remainder by a power of two.
+#[inline]
+pub(super) fn split(value: usize, by: usize) -> (usize, usize) {
+    (value >> by.trailing_zeros(), value & (by - 1))
 }
 
 /// Registers of what has so many in a wave of 32 lanes, and which of those are in other lanes. One register stays as it is.

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::layout::{Factor, Layout, Results};
+use super::layout::{Factor, Layout, Results, split};
 use super::sparse::Chosen;
-use super::sums::{self, Exact, Fused, FusedDoubles, Pairs, Product, Shape, Truncated};
-use super::{Element, Matrix, Modifiers, Pattern, Sum};
+use super::sums::{self, Exact, Fused, FusedDoubles, Pairs, Product, Shape};
+use super::{Element, Matrix, Modifiers, Pattern, Sum, truncated};
 use crate::number::{
     Eight, F32, F64, Format, bf16_from_f32, bf16_to_f32, eight_to_f32, half_to_single, single_to_half, small_to_f32,
 };
@@ -13,8 +13,10 @@ use crate::number::{
 /// The most elements of A or B: 16 x 32; and of gfx950, 16 x 128.
 const FEW: usize = 512;
 const MANY: usize = 2048;
-/// The most elements of C: two blocks of 32 x 32.
-const RESULT: usize = 2048;
+/// Elements of C: 16 x 16, 32 x 32, and at most two blocks of that.
+const SMALL: usize = 256;
+const LARGE: usize = 1024;
+const LARGEST: usize = 2048;
 
 /// Elements that have a scale in common, and the most scales of a row.
 const SCALED: usize = 32;
@@ -63,16 +65,20 @@ pub(super) fn run(
     beside: Beside<'_>,
     d: &mut [[u32; 64]],
 ) {
-    if matrix.rows * matrix.depth * matrix.blocks <= FEW {
-        sized::<FEW>(matrix, layout, modifiers, sources, beside, d);
-    } else {
-        sized::<MANY>(matrix, layout, modifiers, sources, beside, d);
-    }
+    let few = matrix.rows * matrix.depth * matrix.blocks <= FEW;
+    let of_size = match (few, matrix.rows * matrix.columns * matrix.blocks) {
+        (true, ..=SMALL) => sized::<FEW, SMALL>,
+        (true, ..=LARGE) => sized::<FEW, LARGE>,
+        (true, _) => sized::<FEW, LARGEST>,
+        (false, ..=SMALL) => sized::<MANY, SMALL>,
+        (false, _) => sized::<MANY, LARGEST>,
+    };
+    of_size(matrix, layout, modifiers, sources, beside, d);
 }
 
 /// Has `compute` make the rows of the result of B, or of several arrays in B's order. Where A is sparse, each row has those rows of B
 /// that its elements are multiplied by, `of_a.depth` of them.
-fn by_rows<T: Copy + Default, const N: usize, const FACTOR: usize>(
+pub(super) fn by_rows<T: Copy + Default, const N: usize, const FACTOR: usize>(
     chosen: Option<&Chosen>,
     of_a: Shape,
     b: [&[T; FACTOR]; N],
@@ -90,7 +96,7 @@ fn by_rows<T: Copy + Default, const N: usize, const FACTOR: usize>(
     }
 }
 
-fn sized<const FACTOR: usize>(
+fn sized<const FACTOR: usize, const RESULT: usize>(
     matrix: &Matrix,
     layout: &Layout,
     modifiers: Modifiers,
@@ -127,11 +133,11 @@ fn sized<const FACTOR: usize>(
             Product { rule: FusedDoubles, shape, rows, a: a_matrix, b: b_matrix, result: &mut sum }.compute();
             write_doubles(&layout.result, shape, &sum, d);
         }
-        _ => floats::<FACTOR>(matrix, layout, [shape, of_a], &signs, [a, b, c], beside, d),
+        _ => floats::<FACTOR, RESULT>(matrix, layout, [shape, of_a], &signs, [a, b, c], beside, d),
     }
 }
 
-fn floats<const FACTOR: usize>(
+fn floats<const FACTOR: usize, const RESULT: usize>(
     matrix: &Matrix,
     layout: &Layout,
     [shape, of_a]: [Shape; 2],
@@ -141,26 +147,20 @@ fn floats<const FACTOR: usize>(
     d: &mut [[u32; 64]],
 ) {
     let mut factors = [[0f32; FACTOR]; 2];
+    let mut result = [0f32; RESULT];
+    pulp::Arch::new().dispatch(Read {
+        matrix,
+        layout,
+        shapes: [of_a, shape],
+        signs,
+        registers: [a, b, c],
+        factors: &mut factors,
+        result: &mut result,
+    });
     let [a_matrix, b_matrix] = &mut factors;
-    read_floats(matrix.a, &layout.a, of_a, a, a_matrix, signs.a);
-    read_floats(matrix.b, &layout.b, shape, b, b_matrix, signs.b);
     if let Some(scales) = scales {
         scale(shape, &scales.a, a_matrix);
         scale(shape, &scales.b, b_matrix);
-    }
-    let mut result = [0f32; RESULT];
-    let adjust = |value: f32| {
-        let value = if signs.absolute_c { value.abs() } else { value };
-        if signs.negate_c { -value } else { value }
-    };
-    match matrix.result {
-        Element::F16 => read_results(&layout.result, shape, c, &mut result, |bits| adjust(half_to_single(bits as u16))),
-        Element::Bf16 => {
-            read_results(&layout.result, shape, c, &mut result, |bits| {
-                adjust(f32::from_bits(bf16_to_f32(bits as u16)))
-            });
-        }
-        _ => read_results(&layout.result, shape, c, &mut result, |bits| adjust(f32::from_bits(bits))),
     }
     match matrix.sum {
         Sum::Pairs(group) => {
@@ -172,23 +172,89 @@ fn floats<const FACTOR: usize>(
             Product { rule: Pairs { group }, shape, rows, a: a_matrix, b: b_matrix, result: &mut result }.compute();
         }
         Sum::Truncated(group) => {
-            truncated::<1, FACTOR>(matrix, of_a, group.min(of_a.depth), &factors, chosen, &mut result);
+            truncated::compute::<1, FACTOR>(matrix, of_a, group.min(of_a.depth), &factors, chosen, &mut result);
         }
-        Sum::TruncatedHalves => truncated::<2, FACTOR>(matrix, of_a, 16, &factors, chosen, &mut result),
+        Sum::TruncatedHalves => truncated::compute::<2, FACTOR>(matrix, of_a, 16, &factors, chosen, &mut result),
         Sum::Fused | Sum::Wide | Sum::Exact => by_rows(chosen, of_a, [b_matrix], |rows, [b]| {
             Product { rule: Fused, shape: of_a, rows, a: a_matrix, b, result: &mut result }.compute();
         }),
     }
-    match matrix.result {
-        Element::F16 => write_results(&layout.result, shape, &result, d, |value, old, shift| {
+    pulp::Arch::new().dispatch(Write { element: matrix.result, results: &layout.result, shape, from: &result, to: d });
+}
+
+/// From registers to matrices, with the widest vectors that the host has.
+struct Read<'a, const FACTOR: usize> {
+    matrix: &'a Matrix,
+    layout: &'a Layout,
+    /// Of A and of B.
+    shapes: [Shape; 2],
+    signs: &'a Signs,
+    registers: [Vgprs<'a>; 3],
+    factors: &'a mut [[f32; FACTOR]; 2],
+    result: &'a mut [f32],
+}
+
+impl<const FACTOR: usize> pulp::WithSimd for Read<'_, FACTOR> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Self { matrix, layout, shapes: [of_a, of_b], signs, registers: [a, b, c], factors, result } = self;
+        let [a_matrix, b_matrix] = factors;
+        read_floats(matrix.a, &layout.a, of_a, a, a_matrix, signs.a);
+        read_floats(matrix.b, &layout.b, of_b, b, b_matrix, signs.b);
+        read_sums(matrix.result, &layout.result, of_b, c, result, signs);
+    }
+}
+
+/// The same back.
+struct Write<'a> {
+    element: Element,
+    results: &'a Results,
+    shape: Shape,
+    from: &'a [f32],
+    to: &'a mut [[u32; 64]],
+}
+
+impl pulp::WithSimd for Write<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        write_sums(self.element, self.results, self.shape, self.from, self.to);
+    }
+}
+
+/// C as FP32, its signs changed.
+#[inline(always)]
+fn read_sums(element: Element, results: &Results, shape: Shape, from: Vgprs<'_>, to: &mut [f32], signs: &Signs) {
+    match element {
+        Element::F16 => read_results(results, shape, from, to, |bits| half_to_single(bits as u16)),
+        Element::Bf16 => {
+            read_results(results, shape, from, to, |bits| f32::from_bits(bf16_to_f32(bits as u16)));
+        }
+        _ => read_results(results, shape, from, to, f32::from_bits),
+    }
+    if signs.absolute_c {
+        to.iter_mut().for_each(|value| *value = value.abs());
+    }
+    if signs.negate_c {
+        to.iter_mut().for_each(|value| *value = -*value);
+    }
+}
+
+#[inline(always)]
+fn write_sums(element: Element, results: &Results, shape: Shape, from: &[f32], to: &mut [[u32; 64]]) {
+    match element {
+        Element::F16 => write_results(results, shape, from, to, |value, old, shift| {
             half(old, single_to_half(f32::from_bits(bits_of(value))), shift)
         }),
         Element::Bf16 => {
-            write_results(&layout.result, shape, &result, d, |value, old, shift| {
+            write_results(results, shape, from, to, |value, old, shift| {
                 half(old, bf16_from_f32(bits_of(value)), shift)
             });
         }
-        _ => write_results(&layout.result, shape, &result, d, |value, _, _| bits_of(value)),
+        _ => write_results(results, shape, from, to, |value, _, _| bits_of(value)),
     }
 }
 
@@ -198,58 +264,9 @@ fn bits_of(value: f32) -> u32 {
     if value.is_nan() { F32::DEFAULT_NAN as u32 } else { value.to_bits() }
 }
 
+#[inline(always)]
 fn half(old: u32, new: u16, shift: usize) -> u32 {
     if shift == 16 { old & 0xffff | u32::from(new) << 16 } else { old & 0xffff_0000 | u32::from(new) }
-}
-
-fn truncated<const PARTS: usize, const FACTOR: usize>(
-    matrix: &Matrix,
-    shape: Shape,
-    group: usize,
-    factors: &[[f32; FACTOR]; 2],
-    chosen: Option<&Chosen>,
-    result: &mut [f32; RESULT],
-) {
-    let counts = [shape.depth, matrix.depth].map(|depth| shape.size * depth * shape.blocks);
-    let smallest = [smallest(matrix.a), smallest(matrix.b)];
-    let mut values = [[0f64; FACTOR]; 2];
-    let mut powers = [[0f64; FACTOR]; 2];
-    for side in 0..2 {
-        let both = values[side].iter_mut().zip(&mut powers[side]);
-        for ((value, power), factor) in both.zip(&factors[side][..counts[side]]) {
-            *value = f64::from(*factor);
-            *power = sums::power(*value, smallest[side]);
-        }
-    }
-    let largest = [&factors[0][..counts[0]], &factors[1][..counts[1]], result].map(largest);
-    let finite = largest.iter().all(|value| value.is_finite());
-    // No sum of finite products is beyond this; from FP32's largest number on, sums are infinite.
-    let [of_a, of_b, before] = largest.map(f64::from);
-    let bound = of_a * of_b * shape.depth as f64 + before;
-    let special = !finite || bound >= 2f64.powi(127);
-    by_rows(chosen, shape, [&values[1], &powers[1]], |rows, [b, b_powers]| {
-        let rule = Truncated::<PARTS> { group, a_powers: &powers[0], b_powers, smallest, special };
-        Product { rule, shape, rows, a: &values[0], b, result: &mut *result }.compute();
-    });
-}
-
-/// The largest magnitude, no number if any value is none: magnitudes are ordered as their bits are.
-fn largest(values: &[f32]) -> f32 {
-    let bits = pulp::Arch::new().dispatch(
-        #[inline(always)]
-        || values.iter().fold(0, |most, value| most.max(value.to_bits() & !(1 << 31))),
-    );
-    f32::from_bits(bits)
-}
-
-/// The exponent, as a power of two, that a denormal of the format is at: its smallest normal number.
-fn smallest(element: Element) -> f64 {
-    match element {
-        Element::F16 => 2f64.powi(-14),
-        Element::Fp8 => 2f64.powi(-7),
-        Element::Bf8 => 2f64.powi(-15),
-        _ => f64::from(f32::MIN_POSITIVE),
-    }
 }
 
 /// What the modifiers do to the signs of floats.
@@ -289,6 +306,7 @@ fn integer(element: Element, signed: bool) -> impl Fn(u32, usize) -> i32 {
     }
 }
 
+#[inline(always)]
 fn read_floats<const FACTOR: usize>(
     element: Element,
     factor: &Factor,
@@ -362,7 +380,8 @@ fn read_factor<T, const FACTOR: usize>(
 ) {
     let rows = to.chunks_exact_mut(shape.size).take(shape.blocks * shape.depth);
     for (index, row) in rows.enumerate() {
-        let place = factor.place(index / shape.depth, index % shape.depth);
+        let (block, k) = split(index, shape.depth);
+        let place = factor.place(block, k);
         let register = &from[place.register];
         if factor.is_straight() {
             let lanes = &register[place.lane..place.lane + shape.size];
@@ -385,7 +404,8 @@ fn read_doubles_factor<const FACTOR: usize>(
 ) {
     let rows = to.chunks_exact_mut(shape.size).take(shape.blocks * shape.depth);
     for (index, row) in rows.enumerate() {
-        let place = factor.place(index / shape.depth, index % shape.depth);
+        let (block, k) = split(index, shape.depth);
+        let place = factor.place(block, k);
         for (value, lane) in row.iter_mut().zip(place.lane..) {
             let pair = double(from[place.register][lane], from[place.register + 1][lane]);
             *value = if negate[0] { -pair } else { pair };
@@ -399,9 +419,10 @@ fn double(low: u32, high: u32) -> f64 {
 
 /// Into `to[(block * rows + row) * columns + column]`.
 #[inline(always)]
-fn read_results<T>(results: &Results, shape: Shape, from: Vgprs<'_>, to: &mut [T; RESULT], convert: impl Fn(u32) -> T) {
+fn read_results<T>(results: &Results, shape: Shape, from: Vgprs<'_>, to: &mut [T], convert: impl Fn(u32) -> T) {
     for (index, row) in to.chunks_exact_mut(shape.size).take(shape.blocks * shape.size).enumerate() {
-        let place = results.place(index / shape.size, index % shape.size);
+        let (block, row_of_block) = split(index, shape.size);
+        let place = results.place(block, row_of_block);
         let lanes = &from[place.register][place.lane..place.lane + shape.size];
         row.iter_mut().zip(lanes).for_each(|(value, &word)| *value = convert(word >> place.shift));
     }
@@ -411,20 +432,22 @@ fn read_results<T>(results: &Results, shape: Shape, from: Vgprs<'_>, to: &mut [T
 fn write_results<T: Copy>(
     results: &Results,
     shape: Shape,
-    from: &[T; RESULT],
+    from: &[T],
     to: &mut [[u32; 64]],
     convert: impl Fn(T, u32, usize) -> u32,
 ) {
     for (index, row) in from.chunks_exact(shape.size).take(shape.blocks * shape.size).enumerate() {
-        let place = results.place(index / shape.size, index % shape.size);
+        let (block, row_of_block) = split(index, shape.size);
+        let place = results.place(block, row_of_block);
         let lanes = &mut to[place.register][place.lane..place.lane + shape.size];
         lanes.iter_mut().zip(row).for_each(|(word, &value)| *word = convert(value, *word, place.shift));
     }
 }
 
-fn read_doubles(results: &Results, shape: Shape, from: Vgprs<'_>, to: &mut [f64; RESULT], negate: bool) {
+fn read_doubles(results: &Results, shape: Shape, from: Vgprs<'_>, to: &mut [f64], negate: bool) {
     for (index, row) in to.chunks_exact_mut(shape.size).take(shape.blocks * shape.size).enumerate() {
-        let place = results.place(index / shape.size, index % shape.size);
+        let (block, row_of_block) = split(index, shape.size);
+        let place = results.place(block, row_of_block);
         for (value, lane) in row.iter_mut().zip(place.lane..) {
             let pair = double(from[place.register][lane], from[place.register + 1][lane]);
             *value = if negate { -pair } else { pair };
@@ -432,9 +455,10 @@ fn read_doubles(results: &Results, shape: Shape, from: Vgprs<'_>, to: &mut [f64;
     }
 }
 
-fn write_doubles(results: &Results, shape: Shape, from: &[f64; RESULT], to: &mut [[u32; 64]]) {
+fn write_doubles(results: &Results, shape: Shape, from: &[f64], to: &mut [[u32; 64]]) {
     for (index, row) in from.chunks_exact(shape.size).take(shape.blocks * shape.size).enumerate() {
-        let place = results.place(index / shape.size, index % shape.size);
+        let (block, row_of_block) = split(index, shape.size);
+        let place = results.place(block, row_of_block);
         for (value, lane) in row.iter().zip(place.lane..) {
             let bits = if value.is_nan() { F64::DEFAULT_NAN } else { value.to_bits() };
             to[place.register][lane] = bits as u32;

@@ -86,11 +86,13 @@ impl Rule for Fused {
         b: &[[f32; SIZE]],
         row: &mut [f32; SIZE],
     ) {
+        let mut sum = *row;
         for (a, b) in a.iter().zip(b) {
             for column in 0..SIZE {
-                row[column] = a[index].mul_add(b[column], row[column]);
+                sum[column] = a[index].mul_add(b[column], sum[column]);
             }
         }
+        *row = sum;
     }
 }
 
@@ -198,6 +200,41 @@ pub(super) fn drop_denormals(values: &mut [f32], smallest: f32) {
 fn flushed(value: f32) -> f32 {
     let kept = if value.abs() < f32::MIN_POSITIVE { 1 << 31 } else { u32::MAX };
     f32::from_bits(value.to_bits() & kept)
+}
+
+/// [`super::Sum::Truncated`] and [`super::Sum::TruncatedHalves`] where sums of so many products are exact and nothing is cut off: then only
+/// the sum with the result so far is rounded.
+pub(super) struct Lossless {
+    pub group: usize,
+}
+
+impl Rule for Lossless {
+    type Factor = f32;
+    type Value = f32;
+
+    #[inline(always)]
+    fn add<const SIZE: usize>(
+        &self,
+        _: usize,
+        index: usize,
+        a: &[[f32; SIZE]],
+        b: &[[f32; SIZE]],
+        row: &mut [f32; SIZE],
+    ) {
+        let mut all = *row;
+        for (a, b) in a.chunks_exact(self.group).zip(b.chunks_exact(self.group)) {
+            let mut sum = [0f32; SIZE];
+            for (a, b) in a.iter().zip(b) {
+                for column in 0..SIZE {
+                    sum[column] = a[index].mul_add(b[column], sum[column]);
+                }
+            }
+            for column in 0..SIZE {
+                all[column] += sum[column];
+            }
+        }
+        *row = all;
+    }
 }
 
 /// [`super::Sum::Truncated`] (`PARTS` 1) and [`super::Sum::TruncatedHalves`] (2) of so many products. Factors are FP64, in which all

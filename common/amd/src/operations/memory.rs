@@ -35,6 +35,16 @@ pub(crate) enum Atomic {
     CompareSwap,
     Add,
     Sub,
+    /// 0 where the result would be negative.
+    SubClamped,
+    /// Nothing is done where the result would be negative.
+    SubConditional,
+    /// Memory from the data.
+    SubReversed,
+    /// Bits of a mask replaced by others (DS_MSKOR).
+    MaskedOr,
+    /// Subtracts, or adds another value where the result would be negative (DS_WRAP).
+    Wrap,
     MinSigned,
     MinUnsigned,
     MaxSigned,
@@ -191,8 +201,9 @@ fn data_share(name: &str) -> Option<Kind> {
 
 fn atomic(name: &str, space: Space) -> Option<Kind> {
     use Atomic::{
-        Add, AddBf16, AddF32, AddF64, AddHalves, And, CompareSwap, Decrement, Increment, MaxF32, MaxF64, MaxSigned,
-        MaxUnsigned, MinF32, MinF64, MinSigned, MinUnsigned, Or, Sub, Swap, Xor,
+        Add, AddBf16, AddF32, AddF64, AddHalves, And, CompareSwap, Decrement, Increment, MaskedOr, MaxF32, MaxF64,
+        MaxSigned, MaxUnsigned, MinF32, MinF64, MinSigned, MinUnsigned, Or, Sub, SubClamped, SubConditional,
+        SubReversed, Swap, Wrap, Xor,
     };
     if space == Space::Scratch {
         return None;
@@ -209,6 +220,13 @@ fn atomic(name: &str, space: Space) -> Option<Kind> {
             "add_u64" => (Add, 8),
             "sub_u32" => (Sub, 4),
             "sub_u64" => (Sub, 8),
+            "sub_clamp_u32" => (SubClamped, 4),
+            "cond_sub_u32" => (SubConditional, 4),
+            "rsub_u32" => (SubReversed, 4),
+            "rsub_u64" => (SubReversed, 8),
+            "mskor_b32" => (MaskedOr, 4),
+            "mskor_b64" => (MaskedOr, 8),
+            "wrap_b32" => (Wrap, 4),
             "min_i32" => (MinSigned, 4),
             "min_i64" => (MinSigned, 8),
             "min_u32" => (MinUnsigned, 4),
@@ -254,6 +272,8 @@ fn atomic(name: &str, space: Space) -> Option<Kind> {
         "add_u64" => (Add, 8),
         "sub" | "sub_u32" => (Sub, bytes),
         "sub_u64" => (Sub, 8),
+        "csub" | "csub_u32" | "sub_clamp_u32" => (SubClamped, 4),
+        "cond_sub_u32" => (SubConditional, 4),
         "smin" | "min_i32" => (MinSigned, bytes),
         "min_i64" => (MinSigned, 8),
         "umin" | "min_u32" => (MinUnsigned, bytes),
@@ -290,6 +310,11 @@ fn atomic(name: &str, space: Space) -> Option<Kind> {
 }
 
 impl Atomic {
+    /// Whether there is a second operand, which is the `compare` of [`Atomic::next`].
+    pub fn has_two_operands(self) -> bool {
+        matches!(self, Self::CompareSwap | Self::MaskedOr | Self::Wrap)
+    }
+
     /// What is left in memory that held `old`.
     pub fn next(self, mode: &Mode, bytes: usize, old: u64, data: u64, compare: u64) -> u64 {
         let wide = bytes == 8;
@@ -307,6 +332,11 @@ impl Atomic {
             }
             Self::Add => old.wrapping_add(data),
             Self::Sub => old.wrapping_sub(data),
+            Self::SubClamped => old.saturating_sub(data),
+            Self::SubConditional => old.checked_sub(data).unwrap_or(old),
+            Self::SubReversed => data.wrapping_sub(old),
+            Self::MaskedOr => old & !data | compare,
+            Self::Wrap => old.checked_sub(data).unwrap_or(old.wrapping_add(compare)),
             Self::MinSigned => {
                 if sign(data) < sign(old) {
                     data
@@ -361,5 +391,28 @@ impl Atomic {
                 half(0) | half(16)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subtractions_stop_or_wrap() {
+        let next = |name: &str, old: u64, data: u64, second: u64| {
+            let Some((_, Kind::Atomic { kind, bytes, .. })) = find(name) else { panic!("{name} is no atomic") };
+            let mask = if bytes == 8 { u64::MAX } else { 0xffff_ffff };
+            kind.next(&Mode::default(), usize::from(bytes), old, data, second) & mask
+        };
+        for name in ["global_atomic_csub", "buffer_atomic_csub_u32", "flat_atomic_sub_clamp_u32", "ds_sub_clamp_u32"] {
+            assert_eq!([next(name, 7, 5, 0), next(name, 5, 7, 0)], [2, 0], "{name}");
+        }
+        for name in ["global_atomic_cond_sub_u32", "ds_cond_sub_rtn_u32"] {
+            assert_eq!([next(name, 7, 5, 0), next(name, 5, 7, 0)], [2, 5], "{name}");
+        }
+        assert_eq!([next("ds_rsub_u32", 7, 5, 0), next("ds_rsub_rtn_u64", 1, 0, 0)], [0xffff_fffe, u64::MAX]);
+        assert_eq!([next("ds_wrap_rtn_b32", 7, 5, 9), next("ds_wrap_rtn_b32", 4, 5, 9)], [2, 13]);
+        assert_eq!(next("ds_mskor_b64", 0x1234_5678_9abc_def0, 0xff00, 0x5500), 0x1234_5678_9abc_55f0);
     }
 }

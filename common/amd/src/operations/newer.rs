@@ -6,7 +6,7 @@ use crate::number::{self, F16, F32, F64, Format, Lanes, Mode};
 type Row = (&'static str, Definition);
 
 pub(crate) fn rows() -> Vec<Row> {
-    [packs(), extremes(), signed_dots(), preparation()].concat()
+    [packs(), extremes(), signed_dots(), preparation(), multiplications(), norms(), shifts()].concat()
 }
 
 /// Two results of 16 bits.
@@ -38,7 +38,7 @@ fn packs() -> Vec<Row> {
 }
 
 /// The larger or the smaller one; a NaN, quieted, where one is ("minimum" and "maximum" of IEEE 754-2019).
-fn extreme<F: Format>(mode: &Mode, larger: bool, a: F::Bits, b: F::Bits) -> F::Bits {
+pub(super) fn extreme<F: Format>(mode: &Mode, larger: bool, a: F::Bits, b: F::Bits) -> F::Bits {
     // Of a NaN and anything else, an addition returns the NaN, quieted.
     if F::to_f64(a).is_nan() || F::to_f64(b).is_nan() {
         return number::add::<F>(mode, a, b);
@@ -74,6 +74,14 @@ fn extremes() -> Vec<Row> {
             }))
         };
     }
+    macro_rules! three_halves {
+        ($first:literal, $second:literal) => {
+            define!(F16 [F16 F16 F16]; lanes!(|mode, a, b, c| {
+                let first = extreme::<F16>(mode, $first, a as u16, b as u16);
+                u32::from(extreme::<F16>(mode, $second, first, c as u16))
+            }))
+        };
+    }
     macro_rules! numbers {
         ($first:ident, $second:ident) => {
             define!(F16 [F16 F16 F16]; lanes!(|mode, a, b, c| {
@@ -92,6 +100,12 @@ fn extremes() -> Vec<Row> {
         ("maximum_f16", half!(true)),
         ("pk_minimum_f16", packed(half!(false))),
         ("pk_maximum_f16", packed(half!(true))),
+        ("minimum3_f16", three_halves!(false, false)),
+        ("maximum3_f16", three_halves!(true, true)),
+        ("maximumminimum_f16", three_halves!(true, false)),
+        ("minimummaximum_f16", three_halves!(false, true)),
+        ("pk_minimum3_f16", packed(three_halves!(false, false))),
+        ("pk_maximum3_f16", packed(three_halves!(true, true))),
         ("minimum_f64", define!(F64 [F64 F64]; wide!(|mode, a, b, _| extreme::<F64>(mode, false, a, b)))),
         ("maximum_f64", define!(F64 [F64 F64]; wide!(|mode, a, b, _| extreme::<F64>(mode, true, a, b)))),
         ("minmax_f16", numbers!(min, max)),
@@ -125,6 +139,58 @@ fn signed_dots() -> Vec<Row> {
         ("dot8_i32_iu4 2 clamp", dot!(dot8_i4, true, Unsigned, Signed)),
         ("dot8_i32_iu4 3 clamp", dot!(dot8_i4, true, Signed, Signed)),
     ]
+}
+
+/// Sums of products with the destination, and those of FP16 with a constant of gfx9.
+fn multiplications() -> Vec<Row> {
+    use Lanes::Signed;
+    let brains = define!(F32 [U32 U32 F32] tied; lanes!(|mode, a, b, c| number::dot2_f32_bf16(mode, a, b, c)));
+    let mad = define!(F16 [F16 F16 F16]; lanes!(|mode, a, b, c| {
+        u32::from(number::mad::<F16>(mode, a as u16, b as u16, c as u16))
+    }));
+    vec![
+        ("dot2c_f32_bf16", brains),
+        ("dot2acc_f32_bf16", brains),
+        (
+            "dot2c_i32_i16",
+            define!(U32 [U32 U32 U32] tied; lanes!(|_, a, b, c| number::dot2_i16(Signed, false, a, b, c))),
+        ),
+        (
+            "dot8c_i32_i4",
+            define!(U32 [U32 U32 U32] tied; lanes!(|_, a, b, c| {
+                number::dot8_i4(Signed, Signed, false, a, b, c)
+            })),
+        ),
+        ("madak_f16", mad),
+        ("madmk_f16", mad),
+    ]
+}
+
+/// FP16 from -1 or 0 to 1 as integers of 16 bits.
+fn norms() -> Vec<Row> {
+    let signed = define!(U32 [F16 F16]; lanes!(|_, a, b, _| number::pack_norm_i16::<F16>(a as u16, b as u16)));
+    let unsigned = define!(U32 [F16 F16]; lanes!(|_, a, b, _| number::pack_norm_u16::<F16>(a as u16, b as u16)));
+    vec![
+        ("cvt_pknorm_i16_f16", signed),
+        ("cvt_pk_norm_i16_f16", signed),
+        ("cvt_pknorm_u16_f16", unsigned),
+        ("cvt_pk_norm_u16_f16", unsigned),
+        ("cvt_norm_i16_f16", define!(U16 [F16]; lanes!(|_, a, _, _| number::pack_norm_i16::<F16>(a as u16, 0)))),
+        ("cvt_norm_u16_f16", define!(U16 [F16]; lanes!(|_, a, _, _| number::pack_norm_u16::<F16>(a as u16, 0)))),
+    ]
+}
+
+/// V_ASHR_PK_I8_I32, V_ASHR_PK_U8_I32: two sources shifted and saturated, a byte each.
+fn shifts() -> Vec<Row> {
+    macro_rules! shifted {
+        ($low:expr, $high:expr) => {
+            define!(U16 [U32 U32 U32] keeps; lanes!(|_, a, b, c| {
+                let byte = |value: u32| ((value as i32) >> (c & 31)).clamp($low, $high) as u32 & 0xff;
+                byte(a) | byte(b) << 8
+            }))
+        };
+    }
+    vec![("ashr_pk_i8_i32", shifted!(-128, 127)), ("ashr_pk_u8_i32", shifted!(0, 255))]
 }
 
 fn preparation() -> Vec<Row> {

@@ -1,7 +1,7 @@
 //! Floats of the scalar ALU, which gfx1150 and gfx12 have: to the nearest even, denormals kept.
 
 use super::scalar::{Definition, op};
-use crate::number::{self, F16, Mode};
+use crate::number::{self, F16, F32, Mode};
 
 fn single(value: u64) -> f32 {
     f32::from_bits(value as u32)
@@ -28,6 +28,15 @@ fn extreme(a: f32, b: f32, larger: bool) -> f32 {
         _ if (a > b) == larger => a,
         _ => b,
     }
+}
+
+/// The larger or the smaller one, a NaN, quieted, where one is ("minimum" and "maximum" of IEEE 754-2019).
+fn extreme_or_nan(a: u64, b: u64, larger: bool) -> u64 {
+    u64::from(super::newer::extreme::<F32>(&Mode::default(), larger, a as u32, b as u32))
+}
+
+fn half_or_nan(a: u64, b: u64, larger: bool) -> u64 {
+    u64::from(super::newer::extreme::<F16>(&Mode::default(), larger, a as u16, b as u16))
 }
 
 macro_rules! compare {
@@ -73,6 +82,10 @@ pub(super) fn rows() -> Vec<(&'static str, Definition)> {
 fn halves() -> Vec<(&'static str, Definition)> {
     vec![
         ("s_cvt_f16_f32", op!(1 [1]; |a, _, _, _| u64::from(number::single_to_half(single(a))))),
+        (
+            "s_cvt_pk_rtz_f16_f32",
+            op!(1 [1 1]; |a, b, _, _| u64::from(number::pack_round_to_zero(&Mode::default(), a as u32, b as u32))),
+        ),
         ("s_cvt_f32_f16", op!(1 [1]; |a, _, _, _| bits(widened(a)))),
         ("s_cvt_hi_f32_f16", op!(1 [1]; |a, _, _, _| bits(widened(a >> 16)))),
         ("s_ceil_f16", half!(1, ceil)),
@@ -87,6 +100,8 @@ fn halves() -> Vec<(&'static str, Definition)> {
         ("s_max_f16", half!(2, max)),
         ("s_min_num_f16", half!(2, min)),
         ("s_max_num_f16", half!(2, max)),
+        ("s_minimum_f16", op!(1 [1 1]; |a, b, _, _| half_or_nan(a, b, false))),
+        ("s_maximum_f16", op!(1 [1 1]; |a, b, _, _| half_or_nan(a, b, true))),
         ("s_cmp_lt_f16", half!(compare | a, b | a < b)),
         ("s_cmp_eq_f16", half!(compare | a, b | a == b)),
         ("s_cmp_le_f16", half!(compare | a, b | a <= b)),
@@ -124,6 +139,8 @@ fn singles() -> Vec<(&'static str, Definition)> {
         ("s_max_f32", op!(1 [1 1]; |a, b, _, _| bits(extreme(single(a), single(b), true)))),
         ("s_min_num_f32", op!(1 [1 1]; |a, b, _, _| bits(extreme(single(a), single(b), false)))),
         ("s_max_num_f32", op!(1 [1 1]; |a, b, _, _| bits(extreme(single(a), single(b), true)))),
+        ("s_minimum_f32", op!(1 [1 1]; |a, b, _, _| extreme_or_nan(a, b, false))),
+        ("s_maximum_f32", op!(1 [1 1]; |a, b, _, _| extreme_or_nan(a, b, true))),
         ("s_cmp_lt_f32", compare!(|a, b| a < b)),
         ("s_cmp_eq_f32", compare!(|a, b| a == b)),
         ("s_cmp_le_f32", compare!(|a, b| a <= b)),

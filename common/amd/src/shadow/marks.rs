@@ -15,7 +15,7 @@ impl Marks<'_> {
     /// Notes a read of words by a plain toucher, if none of them needs a thought: whether it is done.
     #[inline(always)]
     pub fn read(&mut self, words: Range<usize>, by: &Toucher<'_>) -> bool {
-        note_reads(&self.writers[words.clone()], &mut self.readers[words], *by)
+        note_reads(&self.writers[words.clone()], &mut self.readers[words], *by).0
     }
 
     /// The same of so many words from each address on.
@@ -23,10 +23,10 @@ impl Marks<'_> {
     pub fn read_apart<const WORDS: usize>(&mut self, addresses: &[u32], by: &Toucher<'_>) -> bool {
         let writers = gathered::<WORDS>(self.writers, addresses);
         let mut readers = gathered::<WORDS>(self.readers, addresses);
-        let (count, before) = (addresses.len(), readers);
-        let all = note_reads(writers[..count].as_flattened(), readers[..count].as_flattened_mut(), *by);
+        let count = addresses.len();
+        let (all, changed) = note_reads(writers[..count].as_flattened(), readers[..count].as_flattened_mut(), *by);
         // What a wave reads again has its mark already.
-        if readers != before {
+        if changed {
             for (address, readers) in addresses.iter().zip(&readers) {
                 self.readers[*address as usize / 4..][..WORDS].copy_from_slice(readers);
             }
@@ -92,13 +92,19 @@ fn may_write(writers: &[u32], readers: &[u32], by: Toucher<'_>) -> bool {
         .fold(true, |all, (writer, reader)| all & by.is_quick_writer(*writer, by.span) & by.is_quick_reader(*reader))
 }
 
-/// Two passes, as a store under a condition is slow on some CPUs. The toucher is a copy, as what marks may overlap is loaded again for each.
+/// Whether it is done, and whether any mark is another one now. Two passes, as a store under a condition is slow on some CPUs. The toucher is
+/// a copy, as what marks may overlap is loaded again for each.
 #[inline(always)]
-fn note_reads(writers: &[u32], readers: &mut [u32], by: Toucher<'_>) -> bool {
+fn note_reads(writers: &[u32], readers: &mut [u32], by: Toucher<'_>) -> (bool, bool) {
     let readable = by.readable();
     let all = writers.iter().fold(true, |all, writer| all & by.is_quick_writer(*writer, readable));
+    let mut changed = 0;
     if all && by.how == How::Plain {
-        readers.iter_mut().for_each(|reader| *reader = by.joined_plainly(*reader));
+        for reader in readers {
+            let joined = by.joined_plainly(*reader);
+            changed |= *reader ^ joined;
+            *reader = joined;
+        }
     }
-    all
+    (all, changed != 0)
 }

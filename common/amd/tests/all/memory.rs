@@ -218,6 +218,13 @@ fn atomics_return_what_was_there() {
         ),
         [5, 9, 0, 0],
     );
+    // Two operands: a mask and bits; what is subtracted, and what is added where that is too large.
+    check(
+        &format!(
+            "{set}ds_write_b32 v1, v8\nds_mskor_rtn_b32 v4, v1, v8, v9\nds_wrap_rtn_b32 v5, v1, v8, v9\nds_rsub_rtn_u32 v6, v1, v9\nds_read_b32 v7, v1\n{STORE}"
+        ),
+        [5, 9, 4, 5],
+    );
     check(
         &format!(
             "{set}global_store_dwordx4 v1, v[8:11], s[2:3]\nglobal_atomic_add v1, v9, s[2:3]\nglobal_atomic_add v1, v8, s[2:3] offset:4"

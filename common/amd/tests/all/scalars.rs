@@ -75,3 +75,30 @@ fn clocks_go_on() {
         }
     }
 }
+
+/// A scalar register whose number M0 makes is waited for as one that an instruction names.
+#[test]
+fn registers_that_m0_numbers_are_waited_for() {
+    let Some(tools) = Tools::find() else { return };
+    let Some(target) = Target::named("gfx1100") else { return };
+    let program = |wait: &str| {
+        let text = format!(
+            "s_load_b32 s21, %1, 0x4\\ns_mov_b32 m0, 1\\n{wait}\\ns_movrels_b32 %0, s20\\ns_waitcnt lgkmcnt(0)"
+        );
+        tools.program(
+            &format!(
+                "extern \"C\" __attribute__((global)) void f(unsigned* out, const unsigned* in) {{ unsigned v; \
+                 asm volatile(\"{text}\" : \"=s\"(v) : \"s\"(in) : \"s20\", \"s21\"); out[0] = v; }}"
+            ),
+            target,
+        )
+    };
+    let mut memory = Memory::new();
+    let [out, from] = ["out", "in"].map(|name| memory.allocate(name, 8, 4));
+    memory.write(from, &[1, 2, 3, 4, 5, 6, 7, 8]).expect("a buffer");
+    let arguments = Arguments::default().pointer(out).pointer(from);
+    run(&program("s_waitcnt lgkmcnt(0)"), &mut memory, &launch("f", 1, 1, &arguments), 0);
+    assert_eq!(dwords(&memory, out, 1), [0x0807_0605]);
+    let fault = verdict(&program("s_nop 0"), &mut memory, &launch("f", 1, 1, &arguments)).fault;
+    assert!(matches!(fault, Fault::Unwaited { .. }), "{fault}");
+}

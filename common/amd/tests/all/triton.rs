@@ -150,3 +150,23 @@ fn scaled_products() {
     scaled(&compiled!("gfx950", "dot_scaled_e4m3", 8192), 1, eight);
     scaled(&compiled!("gfx950", "dot_scaled_e2m1", 4096), 2, four);
 }
+
+/// What gfx12 computes of scalars, in scalar registers: quotients, of integers too, and functions of a float.
+#[test]
+fn functions_of_scalars() {
+    const COLUMNS: usize = 128;
+    let (rows, n) = (10, 3);
+    // 2^(x/2), the logarithm, the root and its inverse are exact.
+    for (x, sum) in [(4.0_f32, 4.0 + 2.0 + 2.0 + 0.5), (16.0, 256.0 + 4.0 + 4.0 + 0.25)] {
+        let mut memory = Memory::new();
+        let out = memory.allocate("out", rows * COLUMNS * 4, 4);
+        let arguments = Arguments::default().pointer(out).int(x.to_bits() as i32).int(n);
+        launch(&compiled!("gfx1201", "scalars", 0), &mut memory, [rows as u32, 1, 1], &arguments);
+        for (at, found) in dwords(&memory, out, rows * COLUMNS).into_iter().enumerate() {
+            let (row, column) = (at / COLUMNS, at % COLUMNS);
+            let share = row as f64 / f64::from(x);
+            let expected = column as f64 * (share + sum) + share + (row / n as usize) as f64;
+            assert_eq!(single(found), expected, "[{row}][{column}] of {x}");
+        }
+    }
+}

@@ -47,7 +47,7 @@ fn by(clock: &Clock, span: u32, wave: u32) -> Toucher<'_> {
 
 /// Addresses as kernels have them: one behind the other, in rows, all alike, far apart, or any.
 fn addresses(random: &mut Random, dwords: u32) -> Vgpr {
-    let (first, kind) = (4 * random.below(64) as u32, random.below(6));
+    let (first, kind) = (4 * random.below(64) as u32, random.below(7));
     let row = 1 << random.below(5);
     std::array::from_fn(|lane| {
         let lane = lane as u32;
@@ -57,6 +57,7 @@ fn addresses(random: &mut Random, dwords: u32) -> Vgpr {
             2 => first + 16 * (lane / row),
             3 => first + 48 * (63 - lane),
             4 => first + 48 * lane,
+            5 => first + 48 * (lane % 16),
             _ => 4 * random.below(900) as u32,
         }
     })

@@ -32,7 +32,7 @@ impl Block<'_> {
             u64::from(registers.v[at][lane]) | u64::from(high) << 32
         };
         let mut operands = vec![memory.data];
-        if kind == Atomic::CompareSwap {
+        if kind.has_two_operands() {
             operands.push(memory.compare);
         }
         let mut released: Option<(Known, Option<Known>)> = None;

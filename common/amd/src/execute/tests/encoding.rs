@@ -75,6 +75,68 @@ fn halves_are_read_from_the_words() {
     }
 }
 
+/// Instructions that no assembler here knows, as LLVM 22 assembles them: words, registers before and behind.
+#[test]
+fn instructions_without_an_assembler_are_as_documented() {
+    let rows = [
+        // v_dual_dot2acc_f32_bf16 v0, v1, v2 :: v_dual_mov_b32 v3, v4
+        ("gfx1100", vec![0xcb50_0501, 0x0002_0104], "v0=3f800000 v1=3f804000 v2=40003f80 v4=7", "v0=40a00000 v3=7"),
+        // v_swap_b16 v0.h, v1.l; v_swap_b16 v0.l, v1.h
+        ("gfx1100", vec![0x7f00_cd01], "v0=11112222 v1=33334444", "v0=44442222 v1=33331111"),
+        ("gfx1201", vec![0x7e00_cd81], "v0=11112222 v1=33334444", "v0=11113333 v1=22224444"),
+        // v_ashr_pk_i8_i32 v0, v1, v2, v3; v_ashr_pk_u8_i32 v0, v1, v2, v3 op_sel:[0,0,0,1]
+        ("gfx950", vec![0xd265_0000, 0x040e_0501], "v0=12345678 v1=fffff000 v2=00000120 v3=24", "v0=12341280"),
+        ("gfx950", vec![0xd266_4000, 0x040e_0501], "v0=12345678 v1=fffff000 v2=00001230 v3=4", "v0=ff005678"),
+        // v_pk_minimum3_f16 v0, v1, v2, v3; v_pk_maximum3_f16 v0, v1, v2, v3
+        ("gfx950", vec![0xd39b_4000, 0x1c0e_0501], "v1=3c004000 v2=42003c00 v3=7e004200", "v0=7e003c00"),
+        ("gfx950", vec![0xd39c_4000, 0x1c0e_0501], "v1=3c004000 v2=42003c00 v3=38004200", "v0=42004200"),
+        // v_dot2c_f32_bf16_e32 v0, v1, v2
+        ("gfx950", vec![0x2c00_0501], "v0=3f800000 v1=3f804000 v2=40003f80", "v0=40a00000"),
+    ];
+    for (name, words, before, after) in rows {
+        let target = Target::named(name).expect("a target");
+        let of = lines(&[(0, words)], &Default::default(), target, target.lanes);
+        let (line, instruction) = decode_lines(of, target, target.lanes).remove(0);
+        let mut wave = wave(target);
+        values(before).into_iter().for_each(|(name, value)| set(&mut wave, name, value));
+        execute(&mut wave, &instruction.action).expect("it executes");
+        for (register, expected) in values(after) {
+            let found = get(&wave, register, u64::MAX);
+            assert_eq!(found, expected, "{name}: `{}`: {register} is {found:x}", line.text());
+        }
+    }
+}
+
+/// ds_bpermute_fi_b32 v0, v2, v1: lanes that EXEC leaves out are read.
+#[test]
+fn lanes_that_do_not_execute_are_fetched() {
+    let target = Target::named("gfx1201").expect("a target");
+    let of = lines(&[(0, vec![0xdb34_0000, 0x0000_0102])], &Default::default(), target, target.lanes);
+    let (_, instruction) = decode_lines(of, target, target.lanes).remove(0);
+    let mut wave = wave(target);
+    set(&mut wave, "v0", 7);
+    wave.registers.v[1] = std::array::from_fn(|lane| 100 + lane as u32);
+    wave.registers.v[2] = std::array::from_fn(|lane| 4 * (lane as u32 ^ 1));
+    (wave.registers.poison[1], wave.registers.poison[2]) = ([0; 4], [0; 4]);
+    set(&mut wave, "exec", 0x5555_5555);
+    execute(&mut wave, &instruction.action).expect("it executes");
+    for (lane, found) in wave.registers.v[0].iter().enumerate().take(32) {
+        assert_eq!(*found, if lane % 2 == 0 { 101 + lane as u32 } else { 7 }, "lane {lane}");
+    }
+}
+
+/// Inline constants and vector registers are none of the sources that the transcendentals of scalars have.
+#[test]
+fn sources_of_scalar_functions_are_scalars() {
+    let target = Target::named("gfx1201").expect("a target");
+    // v_s_rcp_f16 s0, s1, which is encoded so; then 1.0 as its source, and v1.
+    for (source, refused) in [(0x001, false), (0x0f2, true), (0x101, true)] {
+        let of = lines(&[(0, vec![0xd685_0000, source])], &Default::default(), target, target.lanes);
+        let (line, instruction) = decode_lines(of, target, target.lanes).remove(0);
+        assert_eq!(matches!(instruction.action, Action::Unimplemented(_)), refused, "`{}`", line.text());
+    }
+}
+
 /// A sample of each target's instructions is decoded as LLVM decodes it.
 #[test]
 fn instructions_are_those_of_llvm() {

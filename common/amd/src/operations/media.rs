@@ -1,0 +1,45 @@
+//! Sums of absolute differences of bytes, and what else programs on images and videos have.
+
+use super::vector::{Definition, define, lanes, wide};
+
+type Row = (&'static str, Definition);
+
+pub(crate) fn rows() -> Vec<Row> {
+    vec![
+        ("sad_hi_u8", define!(U32 [U32 U32 U32]; lanes!(|_, a, b, c| (difference(a, b, 0) << 16).wrapping_add(c)))),
+        ("msad_u8", define!(U32 [U32 U32 U32]; lanes!(|_, a, b, c| masked_difference(a, b, c)))),
+        ("qsad_pk_u16_u8", define!(U64 [U64 U32 U64]; wide!(|_, a, b, c| four(a, b as u32, c, difference)))),
+        ("mqsad_pk_u16_u8", define!(U64 [U64 U32 U64]; wide!(|_, a, b, c| four(a, b as u32, c, masked_difference)))),
+        ("lerp_u8", define!(U32 [U32 U32 U32]; lanes!(|_, a, b, c| lerp(a, b, c)))),
+        (
+            "cvt_off_f32_i4",
+            define!(F32 [U32]; lanes!(|_, a, _, _| ((a << 28) as i32 as f32 / (1_u32 << 31) as f32 / 2.0).to_bits())),
+        ),
+    ]
+}
+
+fn difference(a: u32, b: u32, sum: u32) -> u32 {
+    let bytes = a.to_le_bytes().into_iter().zip(b.to_le_bytes());
+    bytes.fold(sum, |sum, (a, b)| sum.wrapping_add(u32::from(a.abs_diff(b))))
+}
+
+/// Bytes that are 0 in `reference` do not count.
+fn masked_difference(a: u32, reference: u32, sum: u32) -> u32 {
+    let bytes = a.to_le_bytes().into_iter().zip(reference.to_le_bytes()).filter(|(_, reference)| *reference != 0);
+    bytes.fold(sum, |sum, (a, b)| sum.wrapping_add(u32::from(a.abs_diff(b))))
+}
+
+/// Four sums of 16 bits, each of four bytes of `a` from one byte further on.
+fn four(a: u64, b: u32, sums: u64, of: impl Fn(u32, u32, u32) -> u32) -> u64 {
+    (0..4).fold(0, |all, at| {
+        let sum = of((a >> (8 * at)) as u32, b, (sums >> (16 * at)) as u32 & 0xffff);
+        all | u64::from(sum as u16) << (16 * at)
+    })
+}
+
+/// The mean of each two bytes, rounded up where the third one is odd.
+fn lerp(a: u32, b: u32, round: u32) -> u32 {
+    let [a, b, round] = [a, b, round].map(u32::to_le_bytes);
+    let mean = |at: usize| ((u16::from(a[at]) + u16::from(b[at]) + u16::from(round[at] & 1)) >> 1) as u8;
+    u32::from_le_bytes([0, 1, 2, 3].map(mean))
+}
