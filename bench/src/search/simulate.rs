@@ -1,6 +1,6 @@
 //! One search of a measured space: what a session would have tried, and what it would have found.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::f64::consts::TAU;
 use std::mem;
 use std::time::{Duration, Instant};
@@ -166,8 +166,17 @@ fn next(
     let (tried, under_way) = own.known_to(round, rules.ahead);
     let (tried, under_way) = (&tried, &under_way);
     let asked = Instant::now();
-    let Proposal { candidates, left } =
-        search.propose(&Ask { space, tried, under_way, variables, others: &others, seed, options, n })?;
+    let Proposal { candidates, left } = search.propose(&Ask {
+        space,
+        tried,
+        under_way,
+        variables,
+        others: &others,
+        compiled: &BTreeSet::new(),
+        seed,
+        options,
+        n,
+    })?;
     let took = asked.elapsed();
     let evaluations = tried.len();
     drop(others);

@@ -129,10 +129,11 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_tile(const Element* dy, const Element* we
     const int group = block_z();
     // Neighbouring blocks share pixels: the images are larger than the weights.
 #if NHWC
-    const int rows = n * h * w, columns = v.in_channels(), depth = CHANNELS * TAPS, across = ceil_div(columns, BN);
+    const Channels channels(v.out_channels());
+    const int rows = n * h * w, columns = v.in_channels(), depth = channels.count() * TAPS, across = ceil_div(columns, BN);
     const int row0 = block_x() / across * BM, column0 = block_x() % across * BN;
-    const TapPixels<false> pixels = {dy + group * CHANNELS, k, n, oh, ow, h, w, ph, pw, dh, dw};
-    const TapWeights weights = {wei + group * columns * depth, columns};
+    const TapPixels<false> pixels = {dy + group * channels.count(), channels, k, n, oh, ow, h, w, ph, pw, dh, dw};
+    const TapWeights weights = {wei + group * columns * depth, channels, columns};
     const MatrixOut<Element> out = {dx + group * columns, rows, columns, c};
     tile_loop(pixels, weights, out, row0, column0, {0, depth});
 #else
@@ -173,11 +174,12 @@ KERNEL BLOCK_OF(256) conv_bwd_filters_by_tap(const Element* wei, Element* worksp
 KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_taps(Element* workspace, Element* dx, CONV_PARAMETERS) {
     const Conv v = {CONV_SIZES};
     const int group = block_z(), rows = v.in_channels();
-    const int depth = CHANNELS * TAPS, down = ceil_div(rows, BM);
+    const Channels channels(v.out_channels());
+    const int depth = channels.count() * TAPS, down = ceil_div(rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
     const Matrix<true> weights = {behind(workspace, n * k * oh * ow) + group * rows * depth, rows, depth};
-    const Element* from = workspace + group * CHANNELS;
-    const TapPixels<false> pixels = {from, k, n, oh, ow, h, w, ph, pw, dh, dw};
+    const Element* from = workspace + group * channels.count();
+    const TapPixels<false> pixels = {from, channels, k, n, oh, ow, h, w, ph, pw, dh, dw};
     const PixelColumnsOut out = {{dx + group * rows * h * w, n, c, rows, h * w}};
     tile_loop(weights, pixels, out, row0, column0, {0, depth});
 }

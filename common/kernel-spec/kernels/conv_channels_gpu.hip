@@ -4,6 +4,20 @@
 #include "conv_operands_gpu.hip"
 
 #if CHANNELS
+// The channels of a group, in each tap. They are baked in, so that divisions by them are cheap, or any power of two from eight on, where
+// CHANNELS is -1: such convolutions have one code object. Weight gradients are as fast so; the others, which divide in their inner loops, lose 5 to 9 %
+// on an H100.
+struct Channels {
+    int shift;
+
+    DEVICE explicit Channels(int count) : shift(31 - leading_zeros(count)) {}
+    DEVICE int count() const { return CHANNELS > 0 ? CHANNELS : 1 << shift; }
+    DEVICE int tap(int k) const { return CHANNELS > 0 ? k / CHANNELS : k >> shift; }
+    DEVICE int channel(int k) const { return CHANNELS > 0 ? k % CHANNELS : k & ((1 << shift) - 1); }
+    // Whether no vector of V is of two taps.
+    template <int V> DEVICE static constexpr bool hold() { return CHANNELS > 0 ? CHANNELS % V == 0 : 8 % V == 0; }
+};
+
 // Where the workspace goes on behind so many elements.
 DEVICE Element* behind(Element* from, int elements) { return from + (elements + 127ll) / 128 * 128; }
 
@@ -39,13 +53,13 @@ DEVICE void filters_by_tap(const Element* from, Element* to, int in_channels, in
     to[index] = from[((group * out_channels + out) * in_channels + in) * TAPS + tap];
 }
 
-// Element (outer, k): channel k % CHANNELS of the pixel that tap k / CHANNELS meets at pixel `outer` of all images; the
-// summed channels of a group are baked in, so that divisions by them are cheap.
+// Element (outer, k): the channel k of the pixel that the tap k meets at pixel `outer` of all images.
 // Forward it is an input pixel, at `outer` * stride - pad + tap * dilation; backward an output one, (`outer` + pad - tap *
 // dilation) / stride, where that divides.
 template <bool FORWARD> struct TapPixels {
     static constexpr bool along_k = true, gathers = false;
     const Element* data;
+    Channels channels;
     // Channels of all groups; what is read, height x width of `images`; what `outer` counts.
     int all_channels, images, height, width, outer_height, outer_width;
     int ph, pw, dh, dw;
@@ -61,20 +75,20 @@ template <bool FORWARD> struct TapPixels {
         return {image * height, FORWARD ? y * SH - ph : y + ph, FORWARD ? x * SW - pw : x + pw};
     }
     DEVICE Slot met(Slot s, int k) const {
-        const int tap = k / CHANNELS, r = tap / FX * dh, c = tap % FX * dw;
+        const int tap = channels.tap(k), r = tap / FX * dh, c = tap % FX * dw;
         if (FORWARD) return {s.image, s.y + r, s.x + c};
         const int y = s.y - r, x = s.x - c;
         if ((SH > 1 && y % SH != 0) || (SW > 1 && x % SW != 0)) return {s.image, -1, 0};
         return {s.image, y / SH, x / SW};
     }
-    template <int V> DEVICE bool contiguous() const { return CHANNELS % V == 0; }
+    template <int V> DEVICE bool contiguous() const { return Channels::hold<V>(); }
     DEVICE const Element* address(Slot s, int k) const {
         const Slot at = met(s, k);
-        return data + (((at.image + at.y) * width + at.x) * all_channels + k % CHANNELS);
+        return data + (((at.image + at.y) * width + at.x) * all_channels + channels.channel(k));
     }
     DEVICE bool inside(Slot s, int k) const {
         const Slot at = met(s, k);
-        return k < CHANNELS * TAPS && (unsigned)at.y < (unsigned)height && (unsigned)at.x < (unsigned)width;
+        return k < channels.count() * TAPS && (unsigned)at.y < (unsigned)height && (unsigned)at.x < (unsigned)width;
     }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
         if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));
@@ -87,10 +101,11 @@ template <bool FORWARD> struct TapPixels {
     }
 };
 
-// Backward. Element (outer, k): weight of input channel `outer`, output channel k % CHANNELS, tap k / CHANNELS.
+// Backward. Element (outer, k): weight of input channel `outer`, at the output channel and the tap k.
 struct TapWeights {
     static constexpr bool along_k = false, gathers = false;
     const Element* data;
+    Channels channels;
     int in_channels;
 
     struct Slot {
@@ -99,9 +114,9 @@ struct TapWeights {
     DEVICE Slot slot(int outer) const { return {outer}; }
     template <int V> DEVICE bool contiguous() const { return in_channels % V == 0; }
     DEVICE const Element* address(Slot s, int k) const {
-        return data + ((k % CHANNELS * TAPS + k / CHANNELS) * in_channels + s.channel);
+        return data + ((channels.channel(k) * TAPS + channels.tap(k)) * in_channels + s.channel);
     }
-    DEVICE bool inside(Slot s, int k) const { return s.channel < in_channels && k < CHANNELS * TAPS; }
+    DEVICE bool inside(Slot s, int k) const { return s.channel < in_channels && k < channels.count() * TAPS; }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
         if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));
         Vec<Element, V> out = {};
@@ -113,18 +128,18 @@ struct TapWeights {
     }
 };
 
-// Weights. Element (outer, k): channel outer % CHANNELS of the input under tap outer / CHANNELS at output pixel k of all
-// images.
+// Weights. Element (outer, k): the channel `outer` of the input under the tap `outer` at output pixel k of all images.
 struct TapChannels {
     static constexpr bool along_k = false, gathers = false;
     const Element* data;
+    Channels channels;
     Conv of;
 
     struct Slot {
         int outer, y, x;
     };
     DEVICE Slot slot(int outer) const {
-        const int tap = outer / CHANNELS;
+        const int tap = channels.tap(outer);
         // Beyond the last tap: a row that no pixel reaches.
         if (tap >= TAPS) return {outer, -(1 << 30), 0};
         return {outer, tap / FX * of.dh - of.ph, tap % FX * of.dw - of.pw};
@@ -139,10 +154,10 @@ struct TapChannels {
         const int y = s.y + pixel / of.ow * SH, x = s.x + pixel % of.ow * SW;
         return {image * of.h + y, x, image < of.n && (unsigned)y < (unsigned)of.h && (unsigned)x < (unsigned)of.w};
     }
-    template <int V> DEVICE bool contiguous() const { return CHANNELS % V == 0; }
+    template <int V> DEVICE bool contiguous() const { return Channels::hold<V>(); }
     DEVICE const Element* address(Slot s, int k) const {
         const Met at = met(s, k);
-        return data + ((at.row * of.w + at.column) * of.c + s.outer % CHANNELS);
+        return data + ((at.row * of.w + at.column) * of.c + channels.channel(s.outer));
     }
     DEVICE bool inside(Slot s, int k) const { return met(s, k).exists; }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {

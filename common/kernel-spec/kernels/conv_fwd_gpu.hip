@@ -120,9 +120,10 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_tile(const Element* x, const Element* wei
     const int group = block_z();
     // Neighbouring blocks share pixels: the images are larger than the weights.
 #if NHWC
-    const int rows = n * oh * ow, columns = v.out_channels(), depth = CHANNELS * TAPS, across = ceil_div(columns, BN);
+    const Channels channels(v.in_channels());
+    const int rows = n * oh * ow, columns = v.out_channels(), depth = channels.count() * TAPS, across = ceil_div(columns, BN);
     const int row0 = block_x() / across * BM, column0 = block_x() % across * BN;
-    const TapPixels<true> pixels = {x + group * CHANNELS, c, n, h, w, oh, ow, ph, pw, dh, dw};
+    const TapPixels<true> pixels = {x + group * channels.count(), channels, c, n, h, w, oh, ow, ph, pw, dh, dw};
     const Matrix<true> weights = {wei + group * columns * depth, columns, depth};
     const MatrixOut<Element> out = {y + group * columns, rows, columns, k};
     tile_loop(pixels, weights, out, row0, column0, {0, depth});
@@ -162,11 +163,12 @@ KERNEL BLOCK_OF(256) conv_fwd_filters_by_tap(const Element* wei, Element* worksp
 KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_taps(Element* workspace, Element* y, CONV_PARAMETERS) {
     const Conv v = {CONV_SIZES};
     const int group = block_z(), rows = v.out_channels();
-    const int depth = CHANNELS * TAPS, down = ceil_div(rows, BM);
+    const Channels channels(v.in_channels());
+    const int depth = channels.count() * TAPS, down = ceil_div(rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
     const Matrix<true> weights = {behind(workspace, n * c * h * w) + group * rows * depth, rows, depth};
-    const Element* from = workspace + group * CHANNELS;
-    const TapPixels<true> pixels = {from, c, n, h, w, oh, ow, ph, pw, dh, dw};
+    const Element* from = workspace + group * channels.count();
+    const TapPixels<true> pixels = {from, channels, c, n, h, w, oh, ow, ph, pw, dh, dw};
     const PixelColumnsOut out = {{y + group * rows * oh * ow, n, k, rows, oh * ow}};
     tile_loop(weights, pixels, out, row0, column0, {0, depth});
 }

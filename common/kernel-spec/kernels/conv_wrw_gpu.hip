@@ -106,7 +106,8 @@ DEVICE void weights_tile(const Conv& v, const Element* x, const Element* dy, con
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
 #if CHANNELS
     const Matrix<false> gradients = {dy + group * out.rows, out.rows, v.n * v.oh * v.ow, v.k};
-    const TapChannels inputs = {x + group * CHANNELS, v};
+    const Channels channels(v.in_channels());
+    const TapChannels inputs = {x + group * channels.count(), channels, v};
 #else
     const PixelRows gradients = pixel_rows(output_images(v, dy, group));
 #if POINTWISE
@@ -130,7 +131,7 @@ KERNEL BLOCK_OF(256) conv_wrw_dy_channels_last(const Element* dy, Element* works
 
 KERNEL BLOCK_OF(TILE_THREADS) conv_wrw_taps(Element* workspace, CONV_PARAMETERS) {
     const Conv v = {CONV_SIZES};
-    const int rows = v.out_channels(), columns = CHANNELS * TAPS;
+    const int rows = v.out_channels(), columns = v.in_channels() * TAPS;
     Element* dy = behind(workspace, n * c * h * w);
     float* part = (float*)behind(dy, n * k * oh * ow) + (block_y() * (long long)g + block_z()) * rows * columns;
     weights_tile(v, workspace, dy, MatrixOut<float>{part, rows, columns}, span_of(n * oh * ow, BK, block_y(), SPLIT));
@@ -138,11 +139,12 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_wrw_taps(Element* workspace, CONV_PARAMETERS)
 
 // Sums the parts, whose taps lie around the channels, to weights whose taps lie within.
 KERNEL BLOCK_OF(256) conv_wrw_reduce_taps(Element* workspace, Element* dwei, CONV_PARAMETERS) {
-    const int index = block_x() * 256 + thread_x(), elements = k * CHANNELS * TAPS;
+    const Channels channels(c / g);
+    const int index = block_x() * 256 + thread_x(), elements = k * channels.count() * TAPS;
     if (index >= elements) return;
-    const int tap = index % TAPS, channel = index / TAPS % CHANNELS, filter = index / TAPS / CHANNELS;
+    const int tap = index % TAPS, channel = channels.channel(index / TAPS), filter = channels.tap(index / TAPS);
     const float* parts = (const float*)behind(behind(workspace, n * c * h * w), n * k * oh * ow);
-    const long long from = (filter * TAPS + tap) * CHANNELS + channel;
+    const long long from = (filter * TAPS + tap) * channels.count() + channel;
     float sum = 0;
     for (int p = 0; p < SPLIT; ++p) sum += parts[p * (long long)elements + from];
     dwei[index] = (Element)sum;

@@ -135,8 +135,11 @@ DEVICE float lane_xor(float value, int, int mask) {
 template <class T> constexpr DEVICE T min(T a, T b) { return a < b ? a : b; }
 template <class T> constexpr DEVICE T max(T a, T b) { return a < b ? b : a; }
 constexpr DEVICE int ceil_div(int a, int b) { return (a + b - 1) / b; }
-#if !defined(__NVCC__)
+#if defined(__NVCC__)
+DEVICE int leading_zeros(int a) { return __clz(a); }
+#else
 DEVICE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+DEVICE int leading_zeros(int a) { return __builtin_clz((unsigned)a); }
 #endif
 
 // The quotient towards minus infinity; `b` is positive.

@@ -118,6 +118,15 @@ impl Solver {
     }
 }
 
+impl Build {
+    /// Whether one run of a compiler makes what both of them launch.
+    pub(crate) fn compiles_as(&self, other: &Self) -> bool {
+        let kernels = |of: &Self| of.launches.iter().map(|launch| launch.entry.clone()).collect::<Vec<_>>();
+        (&self.defines, &self.constants, &self.typed, kernels(self))
+            == (&other.defines, &other.constants, &other.typed, kernels(other))
+    }
+}
+
 impl KernelSpec {
     /// Macros and launches of `candidate`, which may come from outside.
     ///

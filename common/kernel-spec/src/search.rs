@@ -9,7 +9,7 @@ mod priors;
 mod rounds;
 mod space;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use bluefin_common::candidate::Candidate;
@@ -103,6 +103,8 @@ pub struct Ask<'a> {
     pub variables: &'a Variables,
     /// What was tried of the same solver for other problems, in no particular order: something to begin from, never to be believed.
     pub others: &'a [Other<'a>],
+    /// What of the space a compiler has made for one of them already: it can be tried at the cost of its time on the device.
+    pub compiled: &'a BTreeSet<Candidate>,
     /// Another one for each seed of a session and solver.
     pub seed: u64,
     /// Those of the session, which [`Search::check`] has seen.

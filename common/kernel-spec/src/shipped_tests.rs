@@ -10,6 +10,7 @@ use bluefin_common::arch::{Architecture, FEATURES, ROWS};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::description::Description;
 use bluefin_common::digest::Digest;
+use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::Job;
 use bluefin_common::lane::Lane;
 use bluefin_common::method::Method;
@@ -278,6 +279,21 @@ fn what_shares_a_compile_follows_each_other() {
     assert!(of(scattered) > SCATTERED * 9 / 10, "{}", of(scattered));
 }
 
+fn job(problem: &Problem, target: &Target) -> Job {
+    Job {
+        session: "s".parse().unwrap(),
+        stage: Stage::Perf,
+        target: target.clone(),
+        problem: problem.clone(),
+        method: Method::KERNELS,
+        spec: Digest::of(b""),
+        toolchain: "clang".to_string(),
+        candidates: Vec::new(),
+        round: 0,
+        lane: Lane::First,
+    }
+}
+
 /// What came of the candidates of `job`, each of which took so long.
 fn came(job: &Job, ms: impl Fn(&Candidate) -> f64) -> Outcome {
     let timing = |median_ms| Timing {
@@ -303,18 +319,7 @@ fn solvers_that_compete_begin_with_their_defaults_and_go_on_as_far_as_they_may_w
     let scope = &spec.scope(problem, &target).unwrap().unwrap();
     let (search, plan) = (&Bayes, &SearchPlan::new("bayes", 64));
     let searching = Searching { search, plan, problem, spec, scope, priors: None, ahead: 1 };
-    let any = Job {
-        session: "s".parse().unwrap(),
-        stage: Stage::Perf,
-        target,
-        problem: problem.clone(),
-        method: Method::KERNELS,
-        spec: Digest::of(b""),
-        toolchain: "clang".to_string(),
-        candidates: Vec::new(),
-        round: 0,
-        lane: Lane::First,
-    };
+    let any = job(problem, &target);
     let mut outcomes: Vec<Outcome> = Vec::new();
     let mut sizes: Vec<BTreeMap<String, usize>> = Vec::new();
     // Direct and ImplicitGemm are far behind whatever a model hopes for; MatrixCore falls behind after four.
@@ -342,4 +347,39 @@ fn solvers_that_compete_begin_with_their_defaults_and_go_on_as_far_as_they_may_w
     let first = &outcomes[0].candidates[0].candidate;
     let solver = spec.solvers_for(scope).unwrap().into_iter().find(|solver| solver.name == first.solver).unwrap();
     assert_eq!(*first, solver.default_candidate());
+}
+
+/// Weight gradients of 3 x 3 convolutions are compiled alike whatever their channels are, but not with another stride.
+#[test]
+fn what_is_compiled_for_a_like_problem_is_known() {
+    let shipped = Bundle::shipped().into_iter().map(|bundle| KernelSpec::load(&bundle).unwrap());
+    let spec = &shipped.into_iter().find(|spec| spec.name == "conv-wrw-gpu").unwrap();
+    let target: Target = "sm_90-132".parse().unwrap();
+    let problem = |channels, stride| {
+        let plain = ConvShape::plain(Direction::BackwardWeights, DataType::Fp16);
+        let sizes = ConvShape { n: 32, c: channels, k: channels, input: [1, 28, 28], filter: [1, 3, 3], ..plain };
+        let shape = ConvShape { stride: [1, stride, stride], pad: [0, 1, 1], ..sizes };
+        Problem::Conv(ConvProblem::new(shape).unwrap())
+    };
+    let scope = |problem: &Problem| spec.scope(problem, &target).unwrap().unwrap();
+    let (plan, here) = (&SearchPlan::new("bayes", 24), &problem(128, 1));
+    let searching =
+        Searching { search: &Bayes, plan, problem: here, spec, scope: &scope(here), priors: None, ahead: 1 };
+    let solver = spec.solver("BluefinConvWrwGpuWarpgroupChannelsLast").unwrap();
+    let compiled = |there: &Problem| {
+        let candidates = spec.candidates(solver, &scope(there), 12).unwrap().points;
+        let tried = came(&Job { candidates: candidates.clone(), ..job(there, &target) }, |_| 1.0);
+        let mut failed = tried.clone();
+        for one in &mut failed.candidates {
+            one.result = Err(Failure::new(FailureKind::CompileError, "no"));
+        }
+        assert!(searching.compiled(solver, &[failed]).is_empty());
+        (candidates.into_iter().collect::<BTreeSet<_>>(), searching.compiled(solver, &[tried]))
+    };
+    let (tried, known) = compiled(&problem(64, 1));
+    assert_eq!((tried.len(), &known), (12, &tried));
+    // Of a number that is no power of two the code knows, and of the stride.
+    for other in [problem(96, 1), problem(64, 2)] {
+        assert_eq!(compiled(&other).1, BTreeSet::new());
+    }
 }

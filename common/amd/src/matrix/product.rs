@@ -1,9 +1,7 @@
 //! Registers to matrices, the product, and back.
 
-use std::ops::Range;
-
 use super::layout::{Factor, Layout, Results, split};
-use super::sparse::Chosen;
+use super::sparse::{Chosen, by_rows};
 use super::sums::{self, Exact, Fused, FusedDoubles, Pairs, Product, Shape};
 use super::{Element, Matrix, Modifiers, Pattern, Sum, truncated};
 use crate::number::{
@@ -74,26 +72,6 @@ pub(super) fn run(
         (false, _) => sized::<MANY, LARGEST>,
     };
     of_size(matrix, layout, modifiers, sources, beside, d);
-}
-
-/// Has `compute` make the rows of the result of B, or of several arrays in B's order. Where A is sparse, each row has those rows of B
-/// that its elements are multiplied by, `of_a.depth` of them.
-pub(super) fn by_rows<T: Copy + Default, const N: usize, const FACTOR: usize>(
-    chosen: Option<&Chosen>,
-    of_a: Shape,
-    b: [&[T; FACTOR]; N],
-    mut compute: impl FnMut(Range<usize>, [&[T]; N]),
-) {
-    let Some(chosen) = chosen else { return compute(0..of_a.size, b.map(|b| b.as_slice())) };
-    let mut own = [[T::default(); FACTOR]; N];
-    for row in 0..of_a.size {
-        for (own, b) in own.iter_mut().zip(b) {
-            for (values, k) in own.chunks_exact_mut(of_a.size).zip(chosen.of_row(row)) {
-                values.copy_from_slice(&b[k * of_a.size..(k + 1) * of_a.size]);
-            }
-        }
-        compute(row..row + 1, own.each_ref().map(|own| own.as_slice()));
-    }
 }
 
 fn sized<const FACTOR: usize, const RESULT: usize>(

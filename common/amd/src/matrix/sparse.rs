@@ -5,6 +5,9 @@
 //! has several sets of them. AMD's "Matrix Instruction Calculator" has the places of gfx942's and gfx12's (`--compression`), the
 //! document of CDNA 4 those of what gfx950 added ("Sparse matrix index layout").
 
+use std::ops::Range;
+
+use super::sums::Shape;
 use super::{Matrix, Modifiers, Operand};
 
 /// The most elements of a row that are there, and the most rows.
@@ -51,5 +54,25 @@ impl Chosen {
     /// Whether the two elements of a row from this column on do not ascend.
     pub fn is_disordered(&self, column: usize, row: usize) -> bool {
         self.k[column][row] >= self.k[column + 1][row]
+    }
+}
+
+/// Has `compute` make the rows of the result of B, or of several arrays in B's order. Where A is sparse, each row has those rows of B
+/// that its elements are multiplied by, `of_a.depth` of them.
+pub(super) fn by_rows<T: Copy + Default, const N: usize, const FACTOR: usize>(
+    chosen: Option<&Chosen>,
+    of_a: Shape,
+    b: [&[T; FACTOR]; N],
+    mut compute: impl FnMut(Range<usize>, [&[T]; N]),
+) {
+    let Some(chosen) = chosen else { return compute(0..of_a.size, b.map(|b| b.as_slice())) };
+    let mut own = [[T::default(); FACTOR]; N];
+    for row in 0..of_a.size {
+        for (own, b) in own.iter_mut().zip(b) {
+            for (values, k) in own.chunks_exact_mut(of_a.size).zip(chosen.of_row(row)) {
+                values.copy_from_slice(&b[k * of_a.size..(k + 1) * of_a.size]);
+            }
+        }
+        compute(row..row + 1, own.each_ref().map(|own| own.as_slice()));
     }
 }

@@ -1,8 +1,7 @@
 //! The products of gfx942's MFMA ([`super::Sum::Truncated`] and [`super::Sum::TruncatedHalves`]): those of which nothing is cut off are
 //! sums of FP32, for the others there is [`Truncated`].
 
-use super::product::by_rows;
-use super::sparse::Chosen;
+use super::sparse::{Chosen, by_rows};
 use super::sums::{self, Lossless, Product, Shape, Truncated, power};
 use super::{Element, Matrix};
 

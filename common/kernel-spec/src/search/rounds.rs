@@ -1,12 +1,13 @@
 //! Which round a search is at. Jobs say the round that they were planned in, so that the rounds before need not be played again:
 //! two questions tell the round, however many there were.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use bluefin_common::candidate::Candidate;
 use bluefin_common::digest::{self, Digest};
+use bluefin_common::failure::FailureKind;
 use bluefin_common::job::Job;
-use bluefin_common::outcome::Outcome;
+use bluefin_common::outcome::{CandidateOutcome, Outcome};
 use bluefin_common::problem::Problem;
 use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{SearchPlan, Stage};
@@ -222,9 +223,33 @@ impl Searching<'_> {
         n: usize,
     ) -> Result<Proposal, SpecError> {
         let Self { search, plan, spec, scope, problem, .. } = *self;
+        let compiled = &self.compiled(solver, others);
         let (variables, others) = (&problem.variables(), &Other::all(others, &solver.name));
         let (space, seed) = (&Space::of(spec, solver, scope), self.seed(&solver.name));
-        search.propose(&Ask { space, tried, under_way, variables, others, seed, options: &plan.options, n })
+        search.propose(&Ask { space, tried, under_way, variables, others, compiled, seed, options: &plan.options, n })
+    }
+
+    /// What `others` tried of `solver` that is compiled to the same code objects here.
+    pub(crate) fn compiled(&self, solver: &Solver, others: &[Outcome]) -> BTreeSet<Candidate> {
+        let Self { spec, scope, .. } = *self;
+        let mut compiled = BTreeSet::new();
+        for outcome in others {
+            let tried =
+                outcome.candidates.iter().filter(|tried| tried.candidate.solver == solver.name && was_compiled(tried));
+            let mut tried = tried.map(|tried| &tried.candidate).filter(|one| !compiled.contains(*one)).peekable();
+            if tried.peek().is_none() {
+                continue;
+            }
+            let Ok(Some(there)) = spec.scope(&outcome.job.problem, scope.target()) else { continue };
+            // What has no value or no launch here is no point here.
+            let is_same = |one: &&Candidate| {
+                spec.build(one, scope)
+                    .is_ok_and(|here| spec.build(one, &there).is_ok_and(|there| here.compiles_as(&there)))
+            };
+            let same: Vec<Candidate> = tried.filter(is_same).cloned().collect();
+            compiled.extend(same);
+        }
+        compiled
     }
 
     fn ahead(&self) -> u32 {
@@ -277,6 +302,12 @@ pub fn in_contest(search: &dyn Search, tried: usize, begins_with_one: bool) -> u
         more if more < SMALL * trial => trial,
         _ => round,
     }
+}
+
+/// Whether a code object came of it, or would have.
+fn was_compiled(tried: &CandidateOutcome) -> bool {
+    let failed = tried.result.as_ref().err().map(|failure| failure.kind);
+    failed.is_none_or(|kind| !matches!(kind, FailureKind::CompileError | FailureKind::CompileTimeout))
 }
 
 /// What the round `number` is told of other problems.

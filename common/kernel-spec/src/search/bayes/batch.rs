@@ -22,6 +22,9 @@ const SHORTLIST: usize = 200;
 const RANDOM_OF: usize = 8;
 /// Candidates that have to be measured before there is a model.
 const LEAST_MEASURED: usize = 2;
+/// What is gained by a candidate that has to be compiled counts so much beside one that is: a compiler takes several times as long for it as
+/// the device does. `docs/search.md`
+const TO_COMPILE: f64 = 0.25;
 /// Random points of which the farthest is taken while there is no model.
 const FARTHEST_OF: usize = 8;
 
@@ -83,6 +86,7 @@ struct Promising {
     mean: f64,
     /// The chance that it runs.
     chance: f64,
+    is_compiled: bool,
 }
 
 /// The points that may improve most on the best, and by how much all of them are expected to. `None`: nothing tells the candidates apart.
@@ -105,10 +109,13 @@ fn improving(
     let mut expected = 0.0;
     while chosen.len() < wanted.min(short.len()) {
         let deviations = doubt.variances.iter().map(|variance| (model.variance * variance.max(0.0)).sqrt());
-        let gains =
-            short.iter().zip(deviations).map(|(one, deviation)| one.chance * improvement(best - one.mean, deviation));
+        let gains = short.iter().zip(deviations).map(|(one, deviation)| {
+            let gain = one.chance * improvement(best - one.mean, deviation);
+            (gain, if one.is_compiled { gain } else { gain * TO_COMPILE })
+        });
         let open = gains.enumerate().filter(|(at, _)| !chosen.contains(at));
-        let Some((at, gain)) = open.reduce(|most, next| if next.1 > most.1 { next } else { most }) else { break };
+        let most = open.reduce(|most, next| if next.1.1 > most.1.1 { next } else { most });
+        let Some((at, (gain, _))) = most else { break };
         chosen.push(at);
         expected += gain * unit;
         doubt.learn(at);
@@ -118,7 +125,9 @@ fn improving(
 
 /// The points of the pool with the least expected targets, those that will rather fail behind the others.
 fn shortlist(model: &Model, risk: Option<&Risk>, pool: &Pool, coordinates: &Coordinates) -> Vec<Promising> {
-    let mut short: Vec<Promising> = (0..pool.places.len()).map(|at| Promising { at, mean: 0.0, chance: 1.0 }).collect();
+    let all = pool.compiled.iter().enumerate();
+    let mut short: Vec<Promising> =
+        all.map(|(at, is_compiled)| Promising { at, mean: 0.0, chance: 1.0, is_compiled: *is_compiled }).collect();
     let means = model.means(&columns(&short, pool, &[], coordinates));
     short.iter_mut().zip(means).for_each(|(one, mean)| one.mean = mean);
     short.sort_by(|a, b| a.mean.total_cmp(&b.mean).then(a.at.cmp(&b.at)));

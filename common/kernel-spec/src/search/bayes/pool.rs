@@ -28,10 +28,12 @@ pub struct Pool {
     pub places: Vec<Vec<f64>>,
     /// How many are neighbours.
     pub near: usize,
+    /// Which are compiled already.
+    pub compiled: Vec<bool>,
 }
 
 impl Pool {
-    /// Neighbours of `best`, those of `elsewhere` that are points of this space as well, and random points of the space.
+    /// Neighbours of `best`, those of `elsewhere` and compiled ones that are points of this space as well, and random points of the space.
     ///
     /// # Errors
     /// A constraint that has no value for a point.
@@ -46,13 +48,15 @@ impl Pool {
             let point = |params| Candidate { solver: best.solver.clone(), params };
             neighbours(&best.params, &values).into_iter().map(point)
         });
-        let near = near.chain(elsewhere.iter().copied().cloned()).filter(|candidate| ask.space.holds(candidate));
+        let near = near.chain(elsewhere.iter().copied().chain(ask.compiled).cloned());
+        let near = near.filter(|candidate| ask.space.holds(candidate));
         let random = ask.space.draw(&seed(ask), RANDOM, LOOKED_AT)?;
         let mut known: HashSet<Candidate> = ask.known().into_iter().cloned().collect();
-        let mut pool = Self { candidates: Vec::new(), places: Vec::new(), near: 0 };
+        let mut pool = Self { candidates: Vec::new(), places: Vec::new(), near: 0, compiled: Vec::new() };
         pool.add(near, &mut known, coordinates);
         pool.near = pool.candidates.len();
         pool.add(random, &mut known, coordinates);
+        pool.compiled = pool.candidates.iter().map(|candidate| ask.compiled.contains(candidate)).collect();
         Ok(pool)
     }
 

@@ -1,6 +1,6 @@
 //! The strategy as a whole, on made-up spaces.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use bluefin_common::candidate::Candidate;
 use bluefin_common::failure::FailureKind;
@@ -17,6 +17,7 @@ type Told = Result<Time, FailureKind>;
 
 const NONE: &BTreeMap<String, String> = &BTreeMap::new();
 const NOTHING: &Variables = &Variables::new();
+const COMPILED: &BTreeSet<Candidate> = &BTreeSet::new();
 
 fn took(median_ms: f64) -> Told {
     Ok(Time { median_ms, spread_ms: 0.0, pruned: false })
@@ -46,7 +47,7 @@ fn space(points: Vec<Vec<Value>>, seed: u64) -> Space<'static> {
 
 /// Of a problem that nothing else is known of.
 fn ask<'a>(space: &'a Space<'a>, tried: &'a [Tried<'a>], seed: u64, n: usize) -> Ask<'a> {
-    Ask { space, tried, under_way: &[], variables: NOTHING, others: &[], seed, options: NONE, n }
+    Ask { space, tried, under_way: &[], variables: NOTHING, others: &[], compiled: COMPILED, seed, options: NONE, n }
 }
 
 fn numbers(candidate: &Candidate) -> Vec<f64> {
@@ -288,4 +289,20 @@ fn of_one_candidate_a_problem_goes_on_with_the_best_of_the_two_most_similar() {
     assert_eq!(next(&own)[..2], [points[6].clone(), points[14].clone()]);
     let more = [own[0], Tried { candidate: &points[30], round: 1, result: took(6.0) }];
     assert_ne!(next(&more)[..2], [points[6].clone(), points[14].clone()], "then times say it");
+}
+
+#[test]
+fn of_two_that_promise_as_much_the_compiled_one_is_tried() {
+    let space = space(points(), 3);
+    let own = search(&Bayes, &space, 3, |candidate| took(valley(candidate)));
+    let own = tried(&own);
+    let next = |compiled: &BTreeSet<Candidate>| Bayes.next(&Ask { compiled, ..ask(&space, &own, 7, 8) }).unwrap();
+    let alone: BTreeSet<Candidate> = next(COMPILED).into_iter().collect();
+    let known: HashSet<&Candidate> = own.iter().map(|tried| tried.candidate).collect();
+    let open = space.first(usize::MAX).unwrap().into_iter().filter(|one| !known.contains(one) && !alone.contains(one));
+    let compiled: BTreeSet<Candidate> = open.enumerate().filter(|(at, _)| at % 2 == 0).map(|(_, one)| one).collect();
+    let chosen = next(&compiled);
+    let count = chosen.iter().filter(|one| compiled.contains(*one)).count();
+    assert!((3..8).contains(&count), "{count}: what promises far more is compiled nevertheless");
+    assert_eq!(next(&compiled), chosen);
 }
