@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fs::DirEntry;
 use std::path::Path;
 use std::ptr;
 
@@ -31,9 +32,14 @@ type Bytes = unsafe extern "C" fn(Handle, *mut c_char) -> c_int;
 type Destroy = unsafe extern "C" fn(*mut Handle) -> c_int;
 type Text = unsafe extern "C" fn(c_int) -> *const c_char;
 
+/// What the library loads when it compiles, by name: begins the name of a file that lies beside it.
+const BUILTINS: &str = "libnvrtc-builtins.so";
+
 /// The library, loaded. Releases 11.2 and later have all that is called.
 pub struct Nvrtc {
     library: Library,
+    /// It is found by its name once it is loaded, also where the loader does not look, as in a folder of Python's.
+    _builtins: Vec<Library>,
 }
 
 impl Nvrtc {
@@ -42,10 +48,16 @@ impl Nvrtc {
     /// # Errors
     /// What the loader says.
     pub fn open(path: &Path) -> Result<Self, String> {
-        // SAFETY: the library is CUDA's, which runs nothing of a candidate when it is loaded.
+        let beside = path.parent().and_then(|folder| folder.read_dir().ok()).into_iter().flatten().flatten();
+        let is_builtins = |file: &DirEntry| file.file_name().to_string_lossy().starts_with(BUILTINS);
+        let builtins = beside.filter(is_builtins);
+        // SAFETY: these are CUDA's, which run nothing of a candidate when they are loaded. One that can not be is told of when it is missed.
+        let builtins = builtins.filter_map(|file| unsafe { Library::new(file.path()) }.ok()).collect();
+        // SAFETY: so is this.
         let library = unsafe { Library::new(path) };
         let said = |error: libloading::Error| error.source().map_or_else(|| error.to_string(), ToString::to_string);
-        library.map(|library| Self { library }).map_err(|error| format!("{}: {}", path.display(), said(error)))
+        let library = library.map_err(|error| format!("{}: {}", path.display(), said(error)))?;
+        Ok(Self { library, _builtins: builtins })
     }
 
     /// The release: 13 and 0 for CUDA 13.0.
