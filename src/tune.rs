@@ -225,8 +225,9 @@ impl TuneArgs {
     }
 
     async fn tune(&self, site: &Site, input: Input, device: LocalDevice) -> anyhow::Result<ExitCode> {
-        let compilers =
-            Compilers::probe(&input.specs.toolchains(), self.compile_slots).await?.all_for(&device.target)?;
+        let compilers = Compilers::probe(&input.specs.toolchains_for(&input.problems), self.compile_slots)
+            .await?
+            .all_for(&device.target)?;
         let versions = format!("{}\n{}", compilers.versions(), device.versions());
         let priors = self.search.priors(&*site.ports.store, &device.target, None).await?;
         let session = self.session(&device.target, &versions, priors)?;

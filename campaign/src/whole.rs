@@ -280,15 +280,17 @@ impl Taking<'_> {
     /// What is tuned, and the workers that do it: whether they are there is known before anything is put into queues.
     async fn work(&self, session: &Session) -> anyhow::Result<Prepared> {
         let (problems, asked) = self.asked(session).await?;
-        let workers = if self.site.is_fleet() { Workers::Fleet } else { self.workers(session, &asked).await? };
+        let workers =
+            if self.site.is_fleet() { Workers::Fleet } else { self.workers(session, &asked, &problems).await? };
         Ok(Prepared { problems, asked, workers })
     }
 
     /// The workers that this process needs to do all by itself.
-    async fn workers(&self, session: &Session, asked: &Asked) -> anyhow::Result<Workers> {
+    async fn workers(&self, session: &Session, asked: &Asked, problems: &[Problem]) -> anyhow::Result<Workers> {
         let (Local { compile_slots, tools }, target) = (&self.steps.local, &session.target);
         if session.method.evaluated_by == EvaluatedBy::Device {
-            let compilers = Compilers::probe(&asked.specs.toolchains(), *compile_slots).await?.all_for(target)?;
+            let compilers =
+                Compilers::probe(&asked.specs.toolchains_for(problems), *compile_slots).await?.all_for(target)?;
             let device = LocalDevice::find(&target.to_string(), Limits::default()).await?;
             return Ok(Workers::Device(compilers, device));
         }

@@ -56,7 +56,9 @@ impl TuneArgs {
             say!("rejected: {reject}");
         }
         anyhow::ensure!(!input.problems.is_empty(), "no problem to tune in what was named");
-        let compilers = Compilers::probe(&input.specs.toolchains(), self.compile_slots).await?.all_for(&target)?;
+        let compilers = Compilers::probe(&input.specs.toolchains_for(&input.problems), self.compile_slots)
+            .await?
+            .all_for(&target)?;
         let priors = self.search.priors(&*site.ports.store, &target, None).await?;
         let session = self.session(&target, &compilers.versions(), priors)?;
         let Input { problems, specs, rejects, .. } = input;

@@ -43,6 +43,32 @@ fn the_example_is_right_on_amd_gpus() {
     }
 }
 
+/// Compilers that no problem needs are not asked, neither for the target nor for their names: a session goes on without them.
+#[test]
+fn only_the_compilers_of_the_problems_are_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let tune = |rest: &[&str]| {
+        let mut command = with_triton()?;
+        command.current_dir(folder.path()).args(["tune", "--state", "s.db", "--stage", "compile"]).args(rest);
+        Some(command)
+    };
+    let softmax = spec("examples/softmax.toml");
+    let kernel = ["--kernel", softmax.to_str().unwrap(), "--size", "rows=5,columns=301", "--budget", "3"];
+    for target in ["gfx950", "gfx90a"] {
+        let Some(mut command) = tune(&[&kernel[..], &["--device", target, "--session", target]].concat()) else {
+            return;
+        };
+        let output = expect(&mut command, 0);
+        assert!(text(&output.stderr).contains("compiled in"), "{target}: {}", text(&output.stderr));
+    }
+    // What was left of other problems of the session waits for its own compilers, and is not waited for.
+    std::fs::write(folder.path().join("conv.txt"), "conv -n 1 -c 8 -H 7 -W 7 -k 8 -y 1 -x 1 -F 1\n").unwrap();
+    for rest in [&["conv.txt"][..], &kernel] {
+        let mut command = tune(&[rest, &["--device", "gfx90a", "--session", "both"]].concat()).unwrap();
+        expect(&mut command, 0);
+    }
+}
+
 /// The line is that of the Python file, also where a function of its own is called.
 #[test]
 fn a_fault_names_the_line() {
