@@ -89,6 +89,9 @@ struct LayerArgs {
     /// Each channel of the weights has a scale, and each token, in fp8_w8a8
     #[arg(long)]
     per_channel: bool,
+    /// Columns of a group of the weights that has a scale, in int4_w4a16 and int8_w8a16
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    group_size: Option<u32>,
     #[command(flatten)]
     source: SourceArgs,
 }
@@ -206,6 +209,7 @@ impl LayerArgs {
             ("--topk", self.topk.is_some()),
             ("--half", self.half.is_some()),
             ("--per-channel", self.per_channel),
+            ("--group-size", self.group_size.is_some()),
             ("--installed", self.source.is_given()),
         ];
         flags.into_iter().find_map(|(flag, given)| given.then_some(flag))
@@ -224,7 +228,7 @@ impl LayerArgs {
             anyhow::bail!("{path}: found a file of {found}, expected one of {engine} as the first is");
         }
         let half = if self.half.as_deref() == Some("fp16") { "FP16" } else { "BF16" };
-        let sizes = LayerSizes { hidden, topk, half, per_channel: self.per_channel };
+        let sizes = LayerSizes { hidden, topk, half, per_channel: self.per_channel, group: self.group_size };
         let source = self.source.source(engine)?;
         let read = |path: &PathBuf| LayerFile::read(path, known, sizes, source.clone());
         files.iter().map(|path| Ok(Box::new(read(path)?) as Box<dyn Subject>)).collect()

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use bluefin_common::spelled::counted;
 use bluefin_serving::check::{FileReport, Located, Rule, Strictness, check};
+use bluefin_serving::default::Gpu;
 use bluefin_serving::files::read_all;
 use bluefin_serving::{Engine, Version};
 use bluefin_terminal::out;
@@ -27,6 +28,9 @@ pub struct CheckArgs {
     /// The Triton that the engine runs with [default: any]
     #[arg(long, value_name = "VERSION")]
     triton: Option<Version>,
+    /// What files are for whose device's name is of no one architecture, such as AMD_Radeon_Graphics
+    #[arg(long, value_name = "ARCH", value_parser = Gpu::named)]
+    target: Option<Gpu>,
     /// Report nothing of these rules
     #[arg(long, value_name = "RULE,...", value_delimiter = ',')]
     allow: Vec<Rule>,
@@ -54,6 +58,7 @@ impl CheckArgs {
             allow: BTreeSet::from_iter(self.allow),
             deny: BTreeSet::from_iter(self.deny),
             triton: self.triton,
+            gpu: self.target,
         };
         let reports = check(&files, &strictness);
         if self.json {

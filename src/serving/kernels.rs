@@ -43,20 +43,19 @@ impl KernelsArgs {
         for one in self.models.spread(false)? {
             let name = one.moe.file_name(engine, &gpu).build(engine);
             let shipped = self.layer.shipped(engine, &name)?;
-            let asked = Asked {
-                engine,
-                shape: &one.moe,
-                half: self.models.half(),
-                gpu: Gpu::of(architecture),
-                tokens: &tokens,
-                routing: &routing,
-                shipped: shipped.as_ref(),
-                known: None,
-                searched: true,
-            };
-            let folder = self.output.join(format!("E={},N={}", one.moe.experts, one.moe.intermediate));
-            write(&folder, &files(&asked, &source).map_err(|error| crate::usage(error.to_string()))?)?;
-            written.push((folder.join(SPEC_FILE), name));
+            let asked = Asked::of(engine, &one.moe, self.models.half(), Gpu::of(architecture), &tokens, &routing);
+            let asked = asked.beside(shipped.as_ref());
+            asked.note().iter().for_each(|note| say!("note: {note}"));
+            // The rows of first products are shipped ones, or the engine's.
+            let firsts = asked.firsts();
+            let second = one.moe.file_name(engine, &gpu).second().build(engine);
+            let of_second = self.models.down.then_some((Asked { down: Some(&firsts), ..asked.clone() }, second));
+            for (asked, name) in [(asked, name)].into_iter().chain(of_second) {
+                let down = if asked.down.is_some() { "_down" } else { "" };
+                let folder = self.output.join(format!("E={},N={}{down}", one.moe.experts, one.moe.intermediate));
+                write(&folder, &files(&asked, &source).map_err(|error| crate::usage(error.to_string()))?)?;
+                written.push((folder.join(SPEC_FILE), name));
+            }
         }
         if self.json {
             let all = written

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use bluefin_serving::Engine;
 use bluefin_serving::dense::GemmShape;
 use bluefin_serving::shapes::MoeShape;
+use bluefin_serving::spread::Spread;
 use bluefin_terminal::out;
 use serde_json::json;
 
-use super::models::{ModelArgs, Spread};
+use super::models::ModelArgs;
 
 /// Tell the shapes of a model's layers on one rank, by the rules of an engine
 #[derive(clap::Args)]
@@ -56,10 +57,11 @@ impl ShapesArgs {
 }
 
 fn print(engine: Engine, one: &Spread, gpus: &[String]) -> anyhow::Result<()> {
-    let Spread { model, ranks, moe, gemms } = one;
+    let Spread { model, ranks, moe, gemms, .. } = one;
     let MoeShape { experts, intermediate, hidden, topk, storage } = moe;
     let dtype = storage.dtype.map_or("16 bits", |dtype| dtype.word());
-    let block = storage.block_shape.map_or(String::new(), |[n, k]| format!(" block {n}x{k}"));
+    let of_blocks = |[n, k]: [u32; 2]| if n == 0 { format!(" groups of {k}") } else { format!(" block {n}x{k}") };
+    let block = storage.block_shape.map_or(String::new(), of_blocks);
     let (tp, ep) = (ranks.tp, ranks.ep);
     out::line(format_args!(
         "{model} tp={tp} ep={ep}: E={experts} N={intermediate} K={hidden} topk={topk} {dtype}{block}"

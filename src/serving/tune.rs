@@ -17,14 +17,16 @@ use bluefin_common::target::Target;
 use bluefin_producer::plan::CandidateBudget;
 use bluefin_serving::Row;
 use bluefin_serving::default::Gpu;
+use bluefin_serving::installed::Source;
 use bluefin_serving::kernel::Asked;
 use bluefin_serving::merge::write;
+use bluefin_serving::spread::Spread;
 use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
 use serde_json::json;
 
 use super::layer::LayerArgs;
-use super::models::{ModelArgs, Spread};
+use super::models::ModelArgs;
 use crate::workers::LoadArgs;
 
 /// Where the work is kept that no fleet does.
@@ -120,7 +122,7 @@ impl TuneArgs {
         let mut is_whole = true;
         for one in self.models.spread(false)? {
             let Some((told, has_all)) = self.layer(site, place, &one).await? else { return Ok(crate::interrupted()) };
-            written.push(told);
+            written.extend(told);
             is_whole &= has_all;
         }
         if self.json {
@@ -141,28 +143,48 @@ impl TuneArgs {
         Ok(self.output.join("configs").join(triton.folder()))
     }
 
-    /// Tunes a layer and writes its file. What is told of it, and whether every batch size has a winner. `None`: it was interrupted.
+    /// Tunes a layer and writes its files. What is told of them, and whether every batch size has a winner. `None`: it was interrupted.
     async fn layer(
         &self,
         site: &Site,
         place: &Workplace,
         one: &Spread,
-    ) -> anyhow::Result<Option<(serde_json::Value, bool)>> {
+    ) -> anyhow::Result<Option<(Vec<serde_json::Value>, bool)>> {
         let engine = self.models.engine;
         let (source, routing, tokens) = (self.layer.source(engine)?, self.layer.routing()?, self.layer.tokens());
-        let name = one.moe.file_name(engine, &place.gpu).build(engine);
+        let file = one.moe.file_name(engine, &place.gpu);
+        let name = file.build(engine);
         let shipped = self.layer.shipped(engine, &name)?;
-        let asked = Asked {
-            engine,
-            shape: &one.moe,
-            half: self.models.half(),
-            gpu: Gpu::of(place.architecture),
-            tokens: &tokens,
-            routing: &routing,
-            shipped: shipped.as_ref(),
-            known: None,
-            searched: true,
+        let gpu = Gpu::of(place.architecture);
+        let asked = Asked::of(engine, &one.moe, self.models.half(), gpu, &tokens, &routing).beside(shipped.as_ref());
+        asked.note().iter().for_each(|note| say!("note: {note}"));
+        let Some((tuned, first, mut is_whole)) = self.ladder(site, place, &asked, &source, &name).await? else {
+            return Ok(None);
         };
+        let mut written = vec![first];
+        if self.models.down {
+            let firsts = tuned.rungs.iter().map(|rung| (rung.tokens, rung.row.clone())).collect();
+            let name = file.second().build(engine);
+            let shipped = self.layer.shipped(engine, &name)?;
+            let asked = Asked { down: Some(&firsts), ..asked }.beside(shipped.as_ref());
+            let Some((_, second, has_all)) = self.ladder(site, place, &asked, &source, &name).await? else {
+                return Ok(None);
+            };
+            written.push(second);
+            is_whole &= has_all;
+        }
+        Ok(Some((written, is_whole)))
+    }
+
+    /// Tunes a ladder and writes its file, as [`Self::layer`] does.
+    async fn ladder(
+        &self,
+        site: &Site,
+        place: &Workplace,
+        asked: &Asked<'_>,
+        source: &Source,
+        name: &str,
+    ) -> anyhow::Result<Option<(Tuned, serde_json::Value, bool)>> {
         let started = Instant::now();
         let how = How {
             budget: self.budget,
@@ -170,21 +192,19 @@ impl TuneArgs {
             priors: self.search.priors(&*site.ports.store, &place.target, None).await?,
         };
         let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| say!("{line}")));
-        let (ladder, local) = (Ladder::of(&asked, &source)?, place.local.clone());
-        let tuned = ladder.carry_out(&asked, how, site, &place.target, local, &mut display).await?;
+        let (ladder, local) = (Ladder::of(asked, source)?, place.local.clone());
+        let tuned = ladder.carry_out(asked, how, site, &place.target, local, &mut display).await?;
         let Some(tuned) = tuned else { return Ok(None) };
-        let path = self.folder(&tuned)?.join(&name);
-        write(&path, &tuned.file(&asked).text())?;
+        let path = self.folder(&tuned)?.join(name);
+        write(&path, &tuned.file(asked).text())?;
         say!("tuned in {}{}", human(started.elapsed()), tuned.utilisation.as_deref().unwrap_or_default());
         if !self.json {
-            print(&tuned, &path.display().to_string())?;
+            print(&tuned, asked, &path.display().to_string())?;
         }
         let rows: Vec<_> = tuned.rungs.iter().map(told).collect();
         let is_whole = tuned.rungs.iter().all(|rung| rung.median_ms().is_some());
-        Ok(Some((
-            json!({ "file": path, "kernel": source.from, "triton": tuned.triton, "session": tuned.session.name, "rows": rows }),
-            is_whole,
-        )))
+        let told = json!({ "file": path, "kernel": source.from, "triton": tuned.triton, "session": tuned.session.name, "rows": rows });
+        Ok(Some((tuned, told, is_whole)))
     }
 }
 
@@ -203,10 +223,11 @@ fn told(rung: &Rung) -> serde_json::Value {
     })
 }
 
-fn print(tuned: &Tuned, path: &str) -> anyhow::Result<()> {
+fn print(tuned: &Tuned, asked: &Asked<'_>, path: &str) -> anyhow::Result<()> {
     for rung in &tuned.rungs {
         let time = rung.median_ms().map_or("nothing was right".to_string(), |time| format!("{:.1} us", 1000.0 * time));
-        let default = if rung.is_default { ", the engine's default" } else { "" };
+        let default = if asked.down.is_some() { ", the first product's" } else { ", the engine's default" };
+        let default = if rung.is_default { default } else { "" };
         out::line(format_args!("{:>6}: {}{default}: {time}", rung.tokens, Row::short(&rung.row)))?;
     }
     let sessions = &tuned.session.name;

@@ -82,6 +82,16 @@ fn shapes_are_told_with_their_files() {
     );
     let sizes = ["shapes", "--moe", "8,14336,4096,2", "--engine", "vllm", "--tp", "2", "--dtype", "fp8_w8a8"];
     assert_eq!(ends(0, &sizes).0, "8,14336,4096,2 tp=2 ep=1: E=8 N=7168 K=4096 topk=2 fp8_w8a8\n");
+    // Two of 4 bits lie in a byte, and SGLang's loader counts bytes.
+    let of_engine = |engine| {
+        let groups = ["--dtype", "int4_w4a16", "--group-size", "64", "--tp", "2", "--gpu", "NVIDIA H200"];
+        ends(0, &[&["shapes", "--moe", "8,14336,4096,2", "--engine", engine], &groups[..]].concat()).0
+    };
+    let shape = "8,14336,4096,2 tp=2 ep=1: E=8 N=7168 K=4096 topk=2 int4_w4a16 groups of 64\n  ";
+    assert_eq!(of_engine("vllm"), format!("{shape}E=8,N=7168,device_name=NVIDIA_H200,dtype=int4_w4a16.json\n"));
+    assert_eq!(of_engine("sglang"), format!("{shape}E=8,N=3584,device_name=NVIDIA_H200,dtype=int4_w4a16.json\n"));
+    let grouped = ends(2, &["shapes", &config, "--engine", "vllm", "--dtype", "fp8_w8a8", "--group-size", "64"]).1;
+    assert!(grouped.contains("--group-size: expected --dtype int4_w4a16 or int8_w8a16 with it"), "{grouped}");
 }
 
 #[test]
@@ -130,6 +140,9 @@ fn coverage_finds_what_the_loader_finds() {
     };
     assert_eq!(of("3.2.0"), ("tuned".into(), "3.2.0".into()));
     assert_eq!(of("3.6.0"), ("other-triton".into(), "3.5.1".into()));
+    let with_down = json(&[&ask[..], &["--triton", "3.5.1", "--down"]].concat());
+    assert!(with_down[1]["name"].as_str().unwrap().ends_with("block_shape=[128, 128]_down.json"), "{with_down}");
+    assert_eq!((&with_down[0]["presence"], &with_down[1]["presence"]), (&"gaps".into(), &"gaps".into()), "{with_down}");
     let none = ends(2, &["coverage", &config, "--engine", "sglang", "--configs", &configs]).1;
     assert!(none.contains("--gpu: found none, expected the name of a GPU"), "{none}");
 }
@@ -149,7 +162,15 @@ fn check_names_file_row_and_what_was_expected() {
     ends(1, &["check", &folder, "--allow", &rules, "--triton", "3.6.0"]);
     assert!(ends(0, &["check", "--rules"]).0.contains("unknown-key    error"));
 
-    let torn = file(sglang.path(), "E=8,N=64,device_name=X.json", "{\"1\": {");
+    // Drivers call many GPUs so.
+    let many = "device: found AMD_Radeon_Graphics, expected the name of one GPU, or --target: memory is not checked";
+    assert_eq!(out.lines().filter(|line| line.ends_with(many)).count(), 7);
+    let target = ends(1, &["check", &folder, "--allow", "gap", "--target", "gfx1201"]).0;
+    assert_eq!(target.lines().filter(|line| line.contains(": error ")).count(), 9);
+    let none = ends(2, &["check", &folder, "--target", "x90"]).1;
+    assert!(none.contains("expected an architecture, such as gfx942 or sm_90"), "{none}");
+
+    let torn = file(sglang.path(), "E=8,N=64,device_name=NVIDIA_H200.json", "{\"1\": {");
     let report = json(&["check", &torn]);
     assert_eq!(
         report[0]["findings"][0]["message"],

@@ -1,5 +1,7 @@
 //! The kernels of mixtures of experts, with the Python that BLUEFIN_TEST_PYTHON names: executed for AMD's GPUs, and tuned on a made-up one.
 
+mod engines;
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,6 +11,7 @@ use bluefin_test_support::triton_python;
 use serde_json::Value;
 use yaml_rust2::YamlLoader;
 
+use self::engines::{HEAD, SGLANGS, SGLANGS_OF_GROUPS};
 use crate::common::fleet::on_servers;
 use crate::common::{bluefin, expect, json, text};
 
@@ -104,13 +107,6 @@ fn every_config_is_checked_against_plain_sums() {
     assert!(right < of, "{right} of {of}");
 }
 
-/// What vLLM's file imports and does beside its kernels.
-const HEAD: &str = "import functools\nimport torch\nimport vllm.envs as envs\nfrom vllm import _custom_ops as ops\nfrom vllm.logger import init_logger\n\
-    from vllm.platforms import current_platform\nfrom vllm.triton_utils import tl, triton\n\
-    from vllm.triton_utils.allocation import set_triton_allocator\nfrom vllm.utils.torch_utils import direct_register_custom_op\n\n\
-    logger = init_logger(__name__)\n\n\n@functools.lru_cache\ndef get_moe_configs(E: int, block_shape: torch.Tensor | None):\n    return envs.X\n\n\n\
-    direct_register_custom_op(op_name=\"x\", op_func=get_moe_configs, mutates_args=[])\n\n\n";
-
 #[test]
 fn the_kernel_is_the_installed_engines_with_what_it_imports_stood_in_for() {
     let Some(bench) = Bench::new() else { return };
@@ -152,23 +148,6 @@ fn the_kernel_is_the_installed_engines_with_what_it_imports_stood_in_for() {
     assert!(dtype.contains("found weights of int4_w4a16, expected 16 bits, fp8_w8a8 or int8_w8a8"), "{dtype}");
 }
 
-/// SGLang's kernel, by its arguments; what it computes is bluefin's.
-const SGLANGS: &str = "\n\n@triton.jit\ndef fused_moe_kernel(\n    a_ptr, a_desc, b_ptr, b_desc, bias_ptr, c_ptr, a_scale_ptr, b_scale_ptr, topk_weights_ptr,\n    \
-    sorted_token_ids_ptr, expert_ids_ptr, num_tokens_post_padded_ptr, add_mask_ptr, N, K, EM, num_valid_tokens, stride_am, stride_ak,\n    \
-    stride_be, stride_bk, stride_bn, stride_bias_e, stride_bias_n, stride_cm, stride_cn, stride_asm, stride_ask, stride_bse,\n    \
-    stride_bsk, stride_bsn, group_n: tl.constexpr, group_k: tl.constexpr, BLOCK_SIZE_M: tl.constexpr, BLOCK_SIZE_N: tl.constexpr,\n    \
-    BLOCK_SIZE_K: tl.constexpr, GROUP_SIZE_M: tl.constexpr, MUL_ROUTED_WEIGHT: tl.constexpr, top_k: tl.constexpr,\n    \
-    compute_type: tl.constexpr, use_fp8_w8a8: tl.constexpr, use_int8_w8a8: tl.constexpr, use_int8_w8a16: tl.constexpr,\n    \
-    per_channel_quant: tl.constexpr, even_Ks: tl.constexpr, c_sorted: tl.constexpr, swap_ab: tl.constexpr,\n    \
-    FUSE_ADD_TO_OUTPUT: tl.constexpr, MASK_OUTPUT: tl.constexpr, FUSE_SUM_ALL_REDUCE: tl.constexpr, ROUTER_TOPK: tl.constexpr,\n    \
-    FUSE_SWIGLU: tl.constexpr = False,\n):\n    tl.static_assert(a_desc is None and add_mask_ptr is None and ROUTER_TOPK == 1)\n    \
-    tl.static_assert(even_Ks == (BLOCK_SIZE_K <= 64))\n    \
-    own(a_ptr, b_ptr, c_ptr, bias_ptr, a_scale_ptr, b_scale_ptr, topk_weights_ptr, sorted_token_ids_ptr, expert_ids_ptr,\n        \
-    num_tokens_post_padded_ptr, N, K, EM, num_valid_tokens, stride_am, stride_ak, stride_be, stride_bk, stride_bn, stride_cm,\n        \
-    stride_cn, stride_asm, stride_ask, stride_bse, stride_bsk, stride_bsn, 0, 0, group_n, group_k, False, BLOCK_SIZE_M,\n        \
-    BLOCK_SIZE_N, BLOCK_SIZE_K, GROUP_SIZE_M, 1, MUL_ROUTED_WEIGHT, top_k, compute_type, use_fp8_w8a8, False, False, False,\n        \
-    False, swap_ab)\n";
-
 #[test]
 fn sglangs_kernel_is_launched_as_sglang_launches_it() {
     let Some(bench) = Bench::new() else { return };
@@ -186,6 +165,112 @@ fn sglangs_kernel_is_launched_as_sglang_launches_it() {
             assert_eq!(bench.checked(&spec, tokens, 4), (5, 5), "{dtype:?} {tokens}");
         }
     }
+}
+
+#[test]
+fn weights_in_groups_are_unpacked_and_checked() {
+    let Some(bench) = Bench::new() else { return };
+    let int4 = ["--dtype", "int4_w4a16", "--group-size", "32"];
+    // One token: vLLM chooses other tiles for the second product.
+    let spec = bench.spec("4,64,128,2", &[&int4[..], &["--tokens", "1,8"]].concat());
+    for tokens in [1, 8] {
+        assert_eq!(bench.checked(&spec, tokens, 2), (3, 3), "{tokens}");
+    }
+    for more in [["--dtype", "int8_w8a16", "--group-size", "64"], int4] {
+        let spec = bench.spec("4,64,128,2", &[&more[..], &["--zero-points", "--tokens", "8"]].concat());
+        assert_eq!(bench.checked(&spec, 8, 1), (2, 2), "{more:?}");
+    }
+    // Both halves of a byte count, and so does the group.
+    let folder = spec.parent().unwrap();
+    let own = std::fs::read_to_string(folder.join("fused_moe.py")).unwrap();
+    for (from, to) in
+        [("(k % PACK * BITS)", "((k + 1) % PACK * BITS)"), ("(n % PACK * BITS)", "(n * 0)"), ("// group_size", "// 64")]
+    {
+        std::fs::write(folder.join("fused_moe.py"), own.replace(from, to)).unwrap();
+        assert_eq!(bench.checked(&folder.join("spec.toml"), 8, 1).0, 0, "{from}");
+    }
+
+    let file = bench.folder().join("site-packages/sglang/kernels/ops/moe/fused_moe_triton_kernels.py");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let renamed = own
+        .replace("def fused_moe_kernel_gptq_awq(", "def own_of_groups(")
+        .replace("def fused_moe_kernel(", "def own(");
+    std::fs::write(&file, format!("{renamed}{SGLANGS}{SGLANGS_OF_GROUPS}")).unwrap();
+    let installed = ["--installed", "site-packages/sglang", "--tokens", "8"];
+    let spec = bench.spec_of("sglang", "4,64,128,2", &[&int4[..], &installed].concat());
+    assert_eq!(bench.checked(&spec, 8, 3), (4, 4));
+    std::fs::write(&file, format!("{renamed}{SGLANGS}{}", SGLANGS_OF_GROUPS.replace("even_Ks: tl", "is_even: tl")))
+        .unwrap();
+    let kernels = [
+        "serving",
+        "kernels",
+        "--engine",
+        "sglang",
+        "--gpu",
+        "AMD Instinct MI300X",
+        "--moe",
+        "4,64,128,2",
+        "-o",
+        "moe",
+    ];
+    let error = text(&expect(bench.command(&kernels).args(int4).args(installed), 2).stderr);
+    assert!(
+        error.contains("found is_even in sglang of unknown version: argument 38 of fused_moe_kernel_gptq_awq"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_ladder_of_four_bits_is_tuned_and_verified() {
+    let Some(bench) = Bench::new() else { return };
+    let more =
+        ["--gpu", "AMD Instinct MI300X", "--json", "--device", "gpu", "--dtype", "int4_w4a16", "--group-size", "32"];
+    let tune = TUNE.map(|argument| if argument == "2,16,16,1" { "2,32,64,2" } else { argument });
+    let told = json(&expect(bench.command(&tune).args(more), 0));
+    let name = "E=2,N=32,device_name=AMD_Instinct_MI300X,dtype=int4_w4a16.json";
+    assert_eq!(told[0]["file"], format!("tuned/{name}"));
+    let written = std::fs::read_to_string(bench.folder().join("tuned").join(name)).unwrap();
+    let file: Value = serde_json::from_str(&written).unwrap();
+    assert!(file["1"]["SPLIT_K"] == 1 && file["2"]["SPLIT_K"] == 1, "{written}");
+    let path = format!("tuned/{name}");
+    let verify =
+        ["verify", &path, "--hidden", "64", "--topk", "2", "--device", "gpu", "--group-size", "32", "--json", "--fix"];
+    let judged: Value = serde_json::from_slice(&expect(&mut bench.command(&verify), 0).stdout).unwrap();
+    let rows = judged[0]["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["time"]["median_ms"].is_number()), "{judged:#}");
+    std::fs::write(bench.folder().join(VERIFIED), rows_of(&[RUNS])).unwrap();
+    let error = text(&expect(&mut bench.verify(&["--group-size", "32"]), 1).stderr);
+    assert!(error.contains(".json: expected a file for int4_w4a16 or int8_w8a16"), "{error}");
+}
+
+#[test]
+fn second_products_are_tuned_beside_the_first_and_verified() {
+    let Some(bench) = Bench::new() else { return };
+    let tune = TUNE.map(|argument| if argument == "vllm" { "sglang" } else { argument });
+    let more = ["--gpu", "AMD Instinct MI300X", "--json", "--device", "gpu", "--down"];
+    let told = json(&expect(bench.command(&tune).args(more), 0));
+    let read = |at: usize| -> (String, Value) {
+        let path = told[at]["file"].as_str().unwrap();
+        (path.to_string(), serde_json::from_slice(&std::fs::read(bench.folder().join(path)).unwrap()).unwrap())
+    };
+    let ((first, up), (second, down)) = (read(0), read(1));
+    assert!(first.starts_with("tuned/configs/triton_3_"), "{first}");
+    assert_eq!(first.replace(".json", "_down.json"), second);
+    for size in ["1", "2"] {
+        assert_eq!(up[size]["BLOCK_SIZE_M"], down[size]["BLOCK_SIZE_M"], "{up} {down}");
+        assert!(down[size]["BLOCK_SIZE_M"].is_number() && down[size].get("USE_TMA").is_none(), "{down}");
+    }
+    let rows = told[1]["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["median_ms"].is_number() && row["failed"] == serde_json::json!({})), "{told}");
+    expect(&mut bench.command(&["serving", "check", "tuned/configs", "--allow", "gap"]), 0);
+    let verify = ["verify", &second, "--hidden", "16", "--topk", "1", "--device", "gpu", "--json", "--fix"];
+    let judged: Value = serde_json::from_slice(&expect(&mut bench.command(&verify), 0).stdout).unwrap();
+    assert!(
+        judged[0]["rows"].as_array().unwrap().iter().all(|row| row["default"]["median_ms"].is_number()),
+        "{judged:#}"
+    );
+    let vllm = text(&expect(bench.command(&TUNE).args(more), 2).stderr);
+    assert!(vllm.contains("--down: found vllm, expected sglang"), "{vllm}");
 }
 
 /// A ladder of two batch sizes.

@@ -1,5 +1,6 @@
 //! Config files of vLLM and SGLang for mixtures of experts: the default is the row that the engine takes without a file.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use bluefin_serving::kernel::{Asked, DEFAULT, Routing, SEARCHED, row_of};
 use bluefin_serving::merge;
 use bluefin_serving::quantised::Storage;
 use bluefin_serving::shapes::MoeShape;
-use bluefin_serving::{ConfigFile, Engine, Error, Layer, Precision, Row};
+use bluefin_serving::{ConfigFile, Engine, Error, FileName, Layer, Precision, Row};
 use serde_json::{Map, json};
 
 use super::{Bench, Case, Launch, Subject};
@@ -33,6 +34,8 @@ pub struct LayerSizes {
     pub half: &'static str,
     /// Each channel of the weights has a scale, and each token: vLLM's names do not say so.
     pub per_channel: bool,
+    /// Columns of a group that has a scale, which no name says.
+    pub group: Option<u32>,
 }
 
 /// A file of an engine.
@@ -43,6 +46,8 @@ pub struct LayerFile {
     shape: MoeShape,
     half: &'static str,
     known: Option<ConfigFile>,
+    /// Of a file of second products: rows of the first by batch size.
+    firsts: Option<BTreeMap<i64, Row>>,
     source: Source,
 }
 
@@ -55,23 +60,31 @@ impl LayerFile {
         let found = Found::read(path, None)?;
         let name = found.name.map_err(|source| Error::Name { path: path.to_path_buf(), source })?;
         let file = ConfigFile::read(path, found.engine)?;
-        let Layer::Moe { experts, intermediate } = name.layer else {
+        let Layer::Moe { experts, intermediate } = name.unpacked(found.engine) else {
             anyhow::bail!("{}: found a file for products, expected one for a mixture of experts", path.display());
         };
-        if name.down {
-            anyhow::bail!("{}: found a file of second products, expected one of both", path.display());
-        }
+        let first = name.down.then(|| FileName { down: false, ..name.clone() }.build(found.engine));
+        let first = first.map(|first| ConfigFile::read(&path.with_file_name(first), found.engine)).transpose()?;
+        let of_first = |size| Some((size, first.as_ref()?.row_for(size)?.1.clone()));
+        let firsts = first.is_some().then(|| file.rows().filter_map(|(size, _)| of_first(size)).collect());
         let known = super::beside(known, &name_of(path));
         let known = known.map(|other| ConfigFile::read(&other, found.engine)).transpose()?;
-        let LayerSizes { hidden, topk, half, per_channel } = sizes;
+        let LayerSizes { hidden, topk, half, per_channel, group } = sizes;
         if per_channel && (name.dtype != Some(Precision::Fp8W8A8) || name.block_shape.is_some()) {
             let expected = "expected a file for fp8_w8a8 without blocks, whose scales may be those of channels";
             anyhow::bail!("{}: {expected}", path.display());
         }
         let per_channel = per_channel || name.per_channel;
-        let storage = Storage { dtype: name.dtype, block_shape: name.block_shape, per_channel };
+        let block_shape = name.block_shape.or(group.map(|group| [0, group]));
+        let storage = Storage { dtype: name.dtype, block_shape, per_channel, zero_points: false };
+        if group.is_some() && storage.group().is_none() {
+            anyhow::bail!(
+                "{}: expected a file for int4_w4a16 or int8_w8a16, whose weights may be in groups",
+                path.display()
+            );
+        }
         let shape = MoeShape { experts, intermediate, hidden, topk, storage };
-        Ok(Self { path: path.to_path_buf(), engine: found.engine, file, shape, half, known, source })
+        Ok(Self { path: path.to_path_buf(), engine: found.engine, file, shape, half, known, firsts, source })
     }
 
     /// Batch sizes of its rows.
@@ -90,6 +103,7 @@ impl LayerFile {
             shipped: Some(&self.file),
             known: self.known.as_ref(),
             searched,
+            down: self.firsts.as_ref(),
         }
     }
 }

@@ -3,10 +3,11 @@
 mod row;
 mod rules;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
+use bluefin_common::arch::Vendor;
 use serde::Serialize;
 use serde_json::Value as Json;
 
@@ -17,7 +18,7 @@ use crate::default::Gpu;
 use crate::device::architecture_of;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::file::{Document, VERSION_KEY, batch_size, version_of};
+use crate::file::{ConfigFile, Document, VERSION_KEY, batch_size, version_of};
 use crate::files::{Found, name_of};
 use crate::name::FileName;
 use crate::row::{M, Row};
@@ -33,6 +34,8 @@ pub struct Strictness {
     pub deny: BTreeSet<Rule>,
     /// The Triton at hand, if that is known.
     pub triton: Option<Version>,
+    /// What files are for whose device's name does not tell its architecture.
+    pub gpu: Option<Gpu>,
 }
 
 /// One thing that is wrong.
@@ -105,7 +108,7 @@ pub fn check(files: &[Found], strictness: &Strictness) -> Vec<FileReport> {
 #[must_use]
 pub fn check_row(file: &Found, row: &Row, strictness: &Strictness) -> Vec<Finding> {
     let mut findings = Findings { strictness, found: Vec::new() };
-    row::check(&row::FileFacts::of(file), "row", &Json::Object(row.0.clone()), &mut findings);
+    row::check(&row::FileFacts::of(file, strictness), "row", &Json::Object(row.0.clone()), &mut findings);
     findings.found
 }
 
@@ -158,8 +161,20 @@ fn check_name(file: &Found, findings: &mut Findings<'_>) {
             }
         },
     }
+    if let Ok(name) = file.name.as_ref() {
+        check_device(name, findings);
+    }
     if let Some((folder, triton)) = file.folder.as_ref().zip(findings.strictness.triton.clone()) {
         other_triton(folder, &triton, "folder", findings);
+    }
+}
+
+/// Drivers call GPUs of several architectures `AMD Radeon Graphics`.
+fn check_device(name: &FileName, findings: &mut Findings<'_>) {
+    if name.backend.is_none() && gpu_of(Some(name), findings.strictness).is_none() {
+        let message =
+            format!("found {}, expected the name of one GPU, or --target: memory is not checked", name.device);
+        findings.add(Rule::Device, "name", message);
     }
 }
 
@@ -172,7 +187,7 @@ fn other_triton(made_with: &Version, triton: &Version, place: &str, findings: &m
 /// Checks the fields of a file. Returns the batch sizes that have rows.
 fn check_document(file: &Found, document: &Document, findings: &mut Findings<'_>) -> BTreeSet<i64> {
     let mut sizes = BTreeSet::new();
-    let place = row::FileFacts::of(file);
+    let place = row::FileFacts::of(file, findings.strictness);
     for (key, value) in &document.fields {
         if key == VERSION_KEY {
             check_version(file.engine, value, findings);
@@ -226,25 +241,33 @@ fn check_down(file: &Found, name: &FileName, all: &[Found], findings: &mut Findi
         }
         return;
     };
-    let rows = |found: &Found| -> BTreeMap<String, Option<i64>> {
-        let fields = found.document.as_ref().map(|document| document.fields.as_slice()).unwrap_or_default();
-        let of_row = |(key, value): &(String, Json)| (key.clone(), value.get(M).and_then(Json::as_i64));
-        fields.iter().map(of_row).collect()
+    let rows = |found: &Found| {
+        let document = found.document.as_ref().ok().cloned()?;
+        ConfigFile::of_document(&found.path, document, found.engine).ok()
     };
-    let firsts = rows(first);
-    for (key, found) in rows(file) {
-        if let Some(expected) = firsts.get(&key).filter(|expected| **expected != found) {
+    let Some((firsts, seconds)) = rows(first).zip(rows(file)) else { return };
+    for (size, row) in seconds.rows() {
+        // The engine takes the nearest of each file.
+        let expected = firsts.row_for(size).and_then(|(_, first)| first.number(M));
+        let found = row.number(M);
+        if expected != found {
             let shown = |value: Option<i64>| value.map_or("none".to_string(), |value| value.to_string());
-            let message =
-                format!("{M}: found {}, expected {} as the first GEMM has it", shown(found), shown(*expected));
-            findings.add(Rule::Down, &key, message);
+            let message = format!("{M}: found {}, expected {} as the first GEMM has it", shown(found), shown(expected));
+            findings.add(Rule::Down, &size.to_string(), message);
         }
     }
 }
 
-/// The GPU of a file's name, if the table of architectures has it.
-fn gpu_of(name: Option<&FileName>) -> Option<Gpu> {
-    name.and_then(|name| architecture_of(&name.device)).map(Gpu::of)
+/// The GPU of a file's name, if the table of architectures has it, or what was said of the others of its vendor.
+fn gpu_of(name: Option<&FileName>, strictness: &Strictness) -> Option<Gpu> {
+    let name = name?;
+    let lower = name.device.to_ascii_lowercase();
+    let others: [&str; 3] = match strictness.gpu.map(|gpu| gpu.vendor) {
+        Some(Vendor::Nvidia) => ["amd", "radeon", "intel"],
+        _ => ["nvidia", "geforce", "intel"],
+    };
+    let may_be = |_: &Gpu| !others.iter().any(|vendor| lower.contains(vendor));
+    architecture_of(&name.device).map(Gpu::of).or(strictness.gpu.filter(may_be))
 }
 
 /// The fields of a row.

@@ -39,6 +39,15 @@ impl Gpu {
         Self { vendor: architecture.vendor, shared_memory: architecture.shared_memory, is_cdna }
     }
 
+    /// The GPUs of the architecture that is called so.
+    ///
+    /// # Errors
+    /// If none is.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let known = bluefin_common::arch::of(name).map(Self::of);
+        known.ok_or_else(|| "expected an architecture, such as gfx942 or sm_90".to_string())
+    }
+
     fn is_rocm(self) -> bool {
         self.vendor == Vendor::Amd
     }

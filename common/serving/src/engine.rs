@@ -25,6 +25,10 @@ pub struct EngineInfo {
     pub replaces_slashes: bool,
     /// Whether names have `per_channel_quant=True` and `_down`.
     pub names_variants: bool,
+    /// Whether N of weights of 4 bits counts the bytes that hold them, two numbers each.
+    pub names_packed: bool,
+    /// Whether a row for weights in groups says SPLIT_K, and may leave BLOCK_SIZE_N and BLOCK_SIZE_K to the launcher.
+    pub splits_groups: bool,
     /// What else than Triton has files beside those of Triton's kernels.
     pub backends: &'static [&'static str],
     /// Whether a file may say its version of Triton, and the tuner does.
@@ -70,6 +74,8 @@ static VLLM: EngineInfo = EngineInfo {
     joins_h200: true,
     replaces_slashes: true,
     names_variants: false,
+    names_packed: false,
+    splits_groups: true,
     backends: &["flydsl"],
     has_version_key: true,
     has_version_folders: false,
@@ -100,6 +106,8 @@ static SGLANG: EngineInfo = EngineInfo {
     joins_h200: false,
     replaces_slashes: false,
     names_variants: true,
+    names_packed: true,
+    splits_groups: false,
     backends: &[],
     has_version_key: false,
     has_version_folders: true,
@@ -228,6 +236,12 @@ impl Precision {
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|precision| precision.word() == word)
+    }
+
+    /// Whether weights may have a scale for each group of columns, and then a kernel of their own.
+    #[must_use]
+    pub const fn has_groups(self) -> bool {
+        matches!(self, Int4W4A16 | Int8W8A16)
     }
 
     /// Bits of an element of the weights.

@@ -2,6 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+/// Why there is no spec for a layer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("found {found}, expected {expected}")]
+pub struct Unmade {
+    /// What was asked for.
+    pub found: String,
+    /// What there are kernels for.
+    pub expected: String,
+}
+
 /// What is wrong with a file, or with what was asked of it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -1,9 +1,12 @@
 //! The source of the kernel, out of the engine that is installed, or bluefin's in its place.
 
+mod parameters;
+
 use std::path::{Path, PathBuf};
 
+use self::parameters::{SGLANG_OF_GROUPS, SGLANG_PARAMETERS, VLLM_OF_GROUPS, VLLM_PARAMETERS};
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::error::{Error, Unmade};
 
 /// A file with the kernel, as it is where kernels are compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +24,8 @@ struct KernelOf {
     engine: Engine,
     file: &'static str,
     parameters: &'static [&'static str],
+    /// Of the kernel for weights in groups.
+    of_groups: &'static [&'static str],
 }
 
 static KERNELS: [KernelOf; 2] = [
@@ -28,11 +33,13 @@ static KERNELS: [KernelOf; 2] = [
         engine: Engine::VLLM,
         file: "model_executor/layers/fused_moe/fused_moe.py",
         parameters: &VLLM_PARAMETERS,
+        of_groups: &VLLM_OF_GROUPS,
     },
     KernelOf {
         engine: Engine::SGLANG,
         file: "kernels/ops/moe/fused_moe_triton_kernels.py",
         parameters: &SGLANG_PARAMETERS,
+        of_groups: &SGLANG_OF_GROUPS,
     },
 ];
 
@@ -40,110 +47,8 @@ static KERNELS: [KernelOf; 2] = [
 const OWN: &str = include_str!("../kernels/fused_moe.py");
 /// The function.
 const FUNCTION: &str = "fused_moe_kernel";
-
-/// Of vLLM's kernel, as `layer.py` hands them on.
-const VLLM_PARAMETERS: [&str; 45] = [
-    "a_ptr",
-    "b_ptr",
-    "c_ptr",
-    "b_bias_ptr",
-    "a_scale_ptr",
-    "b_scale_ptr",
-    "topk_weights_ptr",
-    "sorted_token_ids_ptr",
-    "expert_ids_ptr",
-    "num_tokens_post_padded_ptr",
-    "N",
-    "K",
-    "EM",
-    "num_valid_tokens",
-    "stride_am",
-    "stride_ak",
-    "stride_be",
-    "stride_bk",
-    "stride_bn",
-    "stride_cm",
-    "stride_cn",
-    "stride_asm",
-    "stride_ask",
-    "stride_bse",
-    "stride_bsk",
-    "stride_bsn",
-    "stride_bbe",
-    "stride_bbn",
-    "group_n",
-    "group_k",
-    "naive_block_assignment",
-    "BLOCK_SIZE_M",
-    "BLOCK_SIZE_N",
-    "BLOCK_SIZE_K",
-    "GROUP_SIZE_M",
-    "SPLIT_K",
-    "MUL_ROUTED_WEIGHT",
-    "top_k",
-    "compute_type",
-    "use_fp8_w8a8",
-    "use_int8_w8a8",
-    "use_int8_w8a16",
-    "per_channel_quant",
-    "HAS_BIAS",
-    "SWAP_AB",
-];
-
-/// Of SGLang's kernel, as `layer_sglang.py` hands them on.
-const SGLANG_PARAMETERS: [&str; 51] = [
-    "a_ptr",
-    "a_desc",
-    "b_ptr",
-    "b_desc",
-    "bias_ptr",
-    "c_ptr",
-    "a_scale_ptr",
-    "b_scale_ptr",
-    "topk_weights_ptr",
-    "sorted_token_ids_ptr",
-    "expert_ids_ptr",
-    "num_tokens_post_padded_ptr",
-    "add_mask_ptr",
-    "N",
-    "K",
-    "EM",
-    "num_valid_tokens",
-    "stride_am",
-    "stride_ak",
-    "stride_be",
-    "stride_bk",
-    "stride_bn",
-    "stride_bias_e",
-    "stride_bias_n",
-    "stride_cm",
-    "stride_cn",
-    "stride_asm",
-    "stride_ask",
-    "stride_bse",
-    "stride_bsk",
-    "stride_bsn",
-    "group_n",
-    "group_k",
-    "BLOCK_SIZE_M",
-    "BLOCK_SIZE_N",
-    "BLOCK_SIZE_K",
-    "GROUP_SIZE_M",
-    "MUL_ROUTED_WEIGHT",
-    "top_k",
-    "compute_type",
-    "use_fp8_w8a8",
-    "use_int8_w8a8",
-    "use_int8_w8a16",
-    "per_channel_quant",
-    "even_Ks",
-    "c_sorted",
-    "swap_ab",
-    "FUSE_ADD_TO_OUTPUT",
-    "MASK_OUTPUT",
-    "FUSE_SUM_ALL_REDUCE",
-    "ROUTER_TOPK",
-];
+/// The one for weights in groups.
+pub(crate) const OF_GROUPS: &str = "fused_moe_kernel_gptq_awq";
 
 impl Source {
     /// Bluefin's own, which says that it is.
@@ -166,10 +71,28 @@ impl Source {
         };
         let path = folder.join(kernel.file);
         let text = std::fs::read_to_string(&path).map_err(Error::at(&path))?;
-        check_signature(&path, &text, kernel.parameters)?;
+        check_signature(FUNCTION, &text, kernel.parameters)
+            .map_err(|Mismatch { place, found, expected }| wrong(&path, &place, found, expected))?;
         let version = version_of(folder).unwrap_or_else(|| "of unknown version".to_string());
         Ok(Self { text, from: format!("{engine} {version}"), is_engines: true })
     }
+
+    /// Whether its kernel for weights in groups takes the arguments that it is given.
+    pub(crate) fn check_groups(&self, engine: Engine) -> Result<(), Unmade> {
+        let kernel = KERNELS.iter().find(|kernel| self.is_engines && kernel.engine == engine);
+        let parameters = kernel.map_or(VLLM_OF_GROUPS.as_slice(), |kernel| kernel.of_groups);
+        check_signature(OF_GROUPS, &self.text, parameters).map_err(|Mismatch { place, found, expected }| Unmade {
+            found: format!("{found} in {}: {place}", self.from),
+            expected: expected.to_string(),
+        })
+    }
+}
+
+/// The first argument of a kernel that is another one.
+struct Mismatch<'a> {
+    place: String,
+    found: String,
+    expected: &'a str,
 }
 
 fn wrong(path: &Path, place: &str, found: String, expected: impl Into<String>) -> Error {
@@ -177,30 +100,33 @@ fn wrong(path: &Path, place: &str, found: String, expected: impl Into<String>) -
 }
 
 /// Names the first argument of the kernel that is another one. Arguments that follow have to have defaults.
-fn check_signature(path: &Path, text: &str, parameters: &[&str]) -> Result<(), Error> {
-    let Some(found) = parameters_in(text) else {
-        return Err(wrong(path, FUNCTION, "no such function".to_string(), "the kernel of a mixture of experts"));
+fn check_signature<'a>(function: &str, text: &str, parameters: &[&'a str]) -> Result<(), Mismatch<'a>> {
+    let Some(found) = parameters_in(function, text) else {
+        let (found, expected) = ("no such function".to_string(), "the kernel of a mixture of experts");
+        return Err(Mismatch { place: function.to_string(), found, expected });
     };
-    let place = |at: usize| format!("argument {} of {FUNCTION}", at + 1);
+    let place = |at: usize| format!("argument {} of {function}", at + 1);
     for (at, expected) in parameters.iter().enumerate() {
         match found.get(at) {
             Some((name, _)) if name == expected => {}
             other => {
                 let found = other.map_or("none".to_string(), |(name, _)| name.clone());
-                return Err(wrong(path, &place(at), found, *expected));
+                return Err(Mismatch { place: place(at), found, expected });
             }
         }
     }
     let needed = found.iter().enumerate().skip(parameters.len()).find(|(_, (_, has_default))| !has_default);
     match needed {
-        Some((at, (name, _))) => Err(wrong(path, &place(at), name.clone(), "none, or one with a default")),
+        Some((at, (name, _))) => {
+            Err(Mismatch { place: place(at), found: name.clone(), expected: "none, or one with a default" })
+        }
         None => Ok(()),
     }
 }
 
 /// The names of the kernel's parameters, each with whether it has a default.
-fn parameters_in(text: &str) -> Option<Vec<(String, bool)>> {
-    let (_, after) = text.split_once(&format!("def {FUNCTION}("))?;
+fn parameters_in(function: &str, text: &str) -> Option<Vec<(String, bool)>> {
+    let (_, after) = text.split_once(&format!("def {function}("))?;
     let (inside, _) = after.split_once("):")?;
     let without_comments: Vec<&str> = inside.lines().map(|line| line.split('#').next().unwrap_or_default()).collect();
     let parameters = without_comments.join(" ");
@@ -254,22 +180,28 @@ mod tests {
     #[test]
     fn another_signature_is_told_by_the_argument() {
         let error = |from: &str, to: &str| {
-            check_signature(Path::new("fused_moe.py"), &OWN.replacen(from, to, 1), &VLLM_PARAMETERS)
-                .unwrap_err()
-                .to_string()
+            let text = OWN.replacen(from, to, 1);
+            let Mismatch { place, found, expected } = check_signature(FUNCTION, &text, &VLLM_PARAMETERS).err().unwrap();
+            format!("{place}: found {found}, expected {expected}")
         };
         let renamed = error(" EM, num_valid_tokens,", " EM, num_tokens,");
-        assert_eq!(
-            renamed,
-            "fused_moe.py: argument 14 of fused_moe_kernel: found num_tokens, expected num_valid_tokens"
-        );
+        assert_eq!(renamed, "argument 14 of fused_moe_kernel: found num_tokens, expected num_valid_tokens");
         let missing = error("SWAP_AB: tl.constexpr, ", "");
-        assert_eq!(missing, "fused_moe.py: argument 45 of fused_moe_kernel: found USE_TD, expected SWAP_AB");
+        assert_eq!(missing, "argument 45 of fused_moe_kernel: found USE_TD, expected SWAP_AB");
         let more = error("USE_TD: tl.constexpr = False", "USE_TD: tl.constexpr");
-        assert_eq!(
-            more,
-            "fused_moe.py: argument 46 of fused_moe_kernel: found USE_TD, expected none, or one with a default"
-        );
+        assert_eq!(more, "argument 46 of fused_moe_kernel: found USE_TD, expected none, or one with a default");
         assert!(error("def fused_moe_kernel(", "def moe(").contains("found no such function"));
+        let of_groups = |from: &str, to: &str, is_engines| {
+            let source = Source { text: OWN.replacen(from, to, 1), from: "vllm 0.40.0".to_string(), is_engines };
+            source.check_groups(Engine::VLLM).map_err(|error| error.to_string())
+        };
+        assert_eq!(of_groups("", "", false), Ok(()));
+        let other = "found size in vllm 0.40.0: argument 28 of fused_moe_kernel_gptq_awq, expected group_size";
+        assert_eq!(of_groups("group_size: tl", "size: tl", true), Err(other.to_string()));
+        let gone = of_groups("def fused_moe_kernel_gptq_awq(", "def gone(", true).unwrap_err();
+        assert!(
+            gone.starts_with("found no such function in vllm 0.40.0: fused_moe_kernel_gptq_awq, expected the"),
+            "{gone}"
+        );
     }
 }

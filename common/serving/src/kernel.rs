@@ -1,21 +1,25 @@
 //! Kernel specs of mixtures of experts: a problem for each number of tokens, both products in one candidate as an engine launches them by
 //! one row, and the engine's default rows as solvers of their own, so that each play-off has them.
 
+mod grouped;
 mod operands;
+mod products;
 mod toml;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 
+use bluefin_common::arch::Vendor;
 use serde_json::Value as Json;
 
 use self::operands::Operands;
 use crate::default::{Gpu, Question, default_row};
-use crate::engine::Engine;
-use crate::error::Error;
+use crate::engine::{Engine, Precision};
+use crate::error::{Error, Unmade};
 use crate::file::ConfigFile;
 use crate::installed::Source;
-use crate::row::{GROUP, K, M, N, Row, SPLIT_K};
+use crate::row::{GROUP, K, M, N, Row, SPLIT_K, USE_TMA};
 use crate::shapes::MoeShape;
 use crate::space::{Tuned, axes, launched};
 
@@ -52,6 +56,9 @@ pub struct Asked<'a> {
     pub known: Option<&'a ConfigFile>,
     /// Whether the space is tried; else those rows alone.
     pub searched: bool,
+    /// Rows of the first product by batch size, where the second has rows of its own. The spec is of the second then; what it is compared
+    /// with is the row of the first, by which it is launched else, and whose BLOCK_SIZE_M it has, as both share what is sorted.
+    pub down: Option<&'a BTreeMap<i64, Row>>,
 }
 
 /// What the spec's solvers are called.
@@ -66,30 +73,30 @@ pub const KNOWN: &str = "Known";
 /// The name of a spec's file.
 pub const SPEC_FILE: &str = "spec.toml";
 
-/// Why there is no spec for a layer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("found {found}, expected {expected}")]
-pub struct Unmade {
-    /// What was asked for.
-    pub found: String,
-    /// What there are kernels for.
-    pub expected: &'static str,
-}
-
 /// Makes the files of a spec by name: it, the sources of its kernels, and what stands in for the engine's modules.
 ///
 /// # Errors
 /// If layers whose weights are stored so are not known here.
 pub fn files(asked: &Asked<'_>, source: &Source) -> Result<BTreeMap<String, String>, Unmade> {
     let operands = Operands::of(asked.shape.storage, asked.half)?;
-    let layer = match is_sglangs(asked, source) {
-        true => include_str!("../kernels/layer_sglang.py"),
-        false => include_str!("../kernels/layer.py"),
+    let (is_grouped, is_sglangs) = (asked.shape.storage.group().is_some(), is_sglangs(asked, source));
+    let layer = match (is_grouped, is_sglangs) {
+        (true, _) => include_str!("../kernels/layer_grouped.py"),
+        (false, true) => include_str!("../kernels/layer_sglang.py"),
+        (false, false) => include_str!("../kernels/layer.py"),
     };
     let mut files = BTreeMap::from([
         ("layer.py".to_string(), layer.to_string()),
         ("fused_moe.py".to_string(), source.text.clone()),
     ]);
+    if is_grouped {
+        source.check_groups(asked.engine)?;
+        let product = match is_sglangs {
+            true => include_str!("../kernels/product_sglang.py"),
+            false => include_str!("../kernels/product_vllm.py"),
+        };
+        files.insert("product.py".to_string(), product.to_string());
+    }
     if source.is_engines && asked.engine == Engine::VLLM {
         // What the engine's file takes Triton from; its other modules are stood in for.
         files.insert("vllm/__init__.py".to_string(), String::new());
@@ -119,12 +126,33 @@ fn is_sglangs(asked: &Asked<'_>, source: &Source) -> bool {
     asked.engine == Engine::SGLANG && source.is_engines
 }
 
-/// Whether vLLM sorts nothing: there are so few routes that each is a block of its own. SGLang always sorts.
+/// Whether vLLM sorts nothing: there are so few routes that each is a block of its own. SGLang always sorts, and both for weights in groups.
 fn is_naive(engine: Engine, shape: &MoeShape, tokens: i64) -> bool {
-    engine == Engine::VLLM && tokens.saturating_mul(shape.topk.into()).saturating_mul(4) <= shape.experts.into()
+    engine == Engine::VLLM
+        && shape.storage.group().is_none()
+        && tokens.saturating_mul(shape.topk.into()).saturating_mul(4) <= shape.experts.into()
 }
 
-impl Asked<'_> {
+impl<'a> Asked<'a> {
+    /// The whole space of both products.
+    #[must_use]
+    pub fn of(
+        engine: Engine,
+        shape: &'a MoeShape,
+        half: &'static str,
+        gpu: Gpu,
+        tokens: &'a [i64],
+        routing: &'a Routing,
+    ) -> Self {
+        Self { engine, shape, half, gpu, tokens, routing, shipped: None, known: None, searched: true, down: None }
+    }
+
+    /// The same with a file whose rows are tried as well.
+    #[must_use]
+    pub fn beside(self, shipped: Option<&'a ConfigFile>) -> Self {
+        Self { shipped, ..self }
+    }
+
     fn block_shape(&self) -> Option<[i64; 2]> {
         self.shape.storage.block_shape.map(|shape| shape.map(i64::from)).filter(|shape| !shape.contains(&0))
     }
@@ -139,17 +167,29 @@ impl Asked<'_> {
         }
     }
 
-    /// The row that the engine takes for so many tokens without a file.
+    /// The row that the engine takes for so many tokens without a file; for the second product the row of the first.
     #[must_use]
     pub fn default_row(&self, tokens: i64) -> Row {
+        if let Some(row) = self.down.and_then(|rows| rows.get(&tokens)) {
+            return row.clone().without(USE_TMA);
+        }
+        let groups = self.shape.storage.group().map(|group| [0, group.into()]);
         let question = Question {
             tokens,
             experts: self.shape.experts.into(),
             topk: self.shape.topk.into(),
             dtype: self.shape.storage.dtype,
-            block_shape: self.block_shape(),
+            block_shape: self.block_shape().or(groups),
         };
         default_row(self.engine, self.gpu, &question)
+    }
+
+    /// The row of each batch size, shipped or the engine's default, as it is launched.
+    #[must_use]
+    pub fn firsts(&self) -> BTreeMap<i64, Row> {
+        let shipped = |tokens| self.shipped.and_then(|file| file.row_for(tokens)).map(|(_, row)| row.clone());
+        let row = |tokens: &i64| (*tokens, shipped(*tokens).unwrap_or_else(|| self.default_row(*tokens)));
+        self.tokens.iter().map(row).collect()
     }
 
     /// Keys and values of the space, those that launch the same once.
@@ -158,6 +198,11 @@ impl Asked<'_> {
         let axes = axes(self.engine, self.gpu, &self.tuned());
         let lowered = |(key, values): (&'static str, &'static [i64])| {
             let mut values: Vec<i64> = values.to_vec();
+            if let Some(rows) = self.down.filter(|_| key == M) {
+                values = self.tokens.iter().filter_map(|tokens| rows.get(tokens)?.number(M)).collect();
+                values.sort_unstable();
+                values.dedup();
+            }
             if let Some(least) = least.filter(|_| key == K) {
                 values = values.into_iter().map(|value| value.min(least)).collect();
                 values.dedup();
@@ -169,9 +214,10 @@ impl Asked<'_> {
 
     /// Rows that are solvers of their own for so many tokens, each launch once: name and what is launched.
     fn given(&self, tokens: i64) -> Vec<(&'static str, Row)> {
-        let mut given = vec![(DEFAULT, self.launched(&self.default_row(tokens)))];
+        let mut given = vec![(DEFAULT, self.launched(tokens, &self.default_row(tokens)))];
         for (name, file) in [(SHIPPED, self.shipped), (KNOWN, self.known)] {
-            let Some(row) = file.and_then(|file| file.row_for(tokens)).map(|(_, row)| self.launched(row)) else {
+            let Some(row) = file.and_then(|file| file.row_for(tokens)).map(|(_, row)| self.launched(tokens, row))
+            else {
                 continue;
             };
             if is_tried(&row) && !given.iter().any(|(_, known)| known.is_same(&row)) {
@@ -184,13 +230,46 @@ impl Asked<'_> {
     /// The solver that a row is for so many tokens. `None`: it is not tried, as it says what no kernel here takes.
     #[must_use]
     pub fn solver_of(&self, tokens: i64, row: &Row) -> Option<String> {
-        let launched = self.launched(row);
+        let launched = self.launched(tokens, row);
         let given = self.given(tokens).into_iter().find(|(_, known)| known.is_same(&launched));
         given.map(|(name, _)| format!("{name}{tokens}"))
     }
 
-    fn launched(&self, row: &Row) -> Row {
-        launched(self.engine, row, self.block_shape())
+    fn launched(&self, tokens: i64, row: &Row) -> Row {
+        let mut row = launched(self.engine, row, self.block_shape());
+        if row.0.get(USE_TMA) == Some(&Json::Bool(false)) {
+            row = row.without(USE_TMA);
+        }
+        // The engine replaces it.
+        if let Some(m) = self.down.and_then(|rows| rows.get(&tokens)?.number(M)) {
+            row.set(M, m);
+        }
+        if self.has_choice(&row) { grouped::chosen(row, tokens, self.shape.topk.into()) } else { row }
+    }
+
+    /// Whether the launcher chooses columns and sum of a tile, as a row lacks one of them.
+    fn has_choice(&self, row: &Row) -> bool {
+        let is_whole = row.0.contains_key(N) && row.0.contains_key(K);
+        self.engine.info().splits_groups && self.shape.storage.group().is_some() && !is_whole
+    }
+
+    /// What else than these rows the engine may compute the layer by. `None`: nothing.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let is_grouped = self.engine == Engine::VLLM && self.gpu.vendor == Vendor::Nvidia;
+        let group = self.shape.storage.group().filter(|_| is_grouped)?;
+        let mut note = "vLLM launches rows for weights in groups where --moe-backend triton asks for Triton, on NVIDIA's GPUs it prefers Marlin"
+            .to_string();
+        let (topk, experts) = (i64::from(self.shape.topk), i64::from(self.shape.experts));
+        let has_cuda = self.shape.storage.dtype == Some(Precision::Int4W4A16) && [32, 64, 128].contains(&group);
+        let is_few = |tokens: &&i64| has_cuda && tokens.saturating_mul(topk) <= 6 * experts;
+        if let Some(most) = self.tokens.iter().filter(is_few).max() {
+            let _ = write!(
+                note,
+                "; its function fused_experts, and so its tuner, has a CUDA kernel instead for up to {most} tokens"
+            );
+        }
+        Some(note)
     }
 }
 
@@ -209,7 +288,11 @@ pub fn row_of(asked: &Asked<'_>, tokens: i64, solver: &str, params: &[(String, i
     for (key, value) in params {
         row.set(key, *value);
     }
-    row.without(SPLIT_K).ordered(asked.engine)
+    let mut row = row.without(SPLIT_K);
+    if asked.engine.info().splits_groups && asked.shape.storage.group().is_some() {
+        row.set(SPLIT_K, 1);
+    }
+    row.ordered(asked.engine)
 }
 
 /// Writes the files of a spec into a folder of its own.

@@ -6,6 +6,7 @@
 //! the engines' own.
 #![forbid(unsafe_code)]
 
+pub mod asked;
 pub mod check;
 pub mod coverage;
 pub mod default;
@@ -27,10 +28,11 @@ pub mod quantised;
 pub mod row;
 pub mod shapes;
 pub mod space;
+pub mod spread;
 mod version;
 
 pub use engine::{Engine, EngineInfo, Precision, UnknownEngine};
-pub use error::Error;
+pub use error::{Error, Unmade};
 pub use file::{ConfigFile, Document, VERSION_KEY, batch_size};
 pub use name::{FileName, Layer};
 pub use row::Row;

@@ -6,7 +6,7 @@ use bluefin_common::files::{FileError, FileSet};
 use serde::Serialize;
 
 use crate::check::{Severity, Strictness, check_row};
-use crate::engine::Engine;
+use crate::engine::{Engine, Precision};
 use crate::error::Error;
 use crate::file::ConfigFile;
 use crate::files::{Found, name_of};
@@ -82,8 +82,8 @@ pub fn merge(
         found,
         expected,
     };
-    if !is_of_same(name, of_other) {
-        let engine = base_found.engine;
+    let engine = base_found.engine;
+    if !is_of_same((engine, name), (other_found.engine, of_other)) {
         return Err(wrong(
             "name",
             of_other.build(engine),
@@ -96,11 +96,8 @@ pub fn merge(
         let expected = format!("{ours}, as the first file says; --any-triton takes rows of others nevertheless");
         return Err(wrong("triton_version", theirs.to_string(), expected));
     }
-    let block_shape = name.block_shape.map(|shape| shape.map(i64::from));
-    let rows: Vec<(i64, Row)> = other
-        .rows()
-        .map(|(size, row)| (size, carried(row, other_found.engine, base_found.engine, block_shape)))
-        .collect();
+    let rows: Vec<(i64, Row)> =
+        other.rows().map(|(size, row)| (size, carried(row, other_found.engine, base_found.engine, name))).collect();
     Ok(rows.into_iter().map(|(size, row)| Told { size, fate: bring(base, base_found, size, row, policy) }).collect())
 }
 
@@ -109,19 +106,23 @@ fn named(found: &Found) -> Result<&FileName, Error> {
 }
 
 /// Whether two files are for the same layer on the same GPU, however their engines spell it.
-fn is_of_same(one: &FileName, other: &FileName) -> bool {
+fn is_of_same((engine, one): (Engine, &FileName), (of_other, other): (Engine, &FileName)) -> bool {
     let device = |name: &FileName| Engine::VLLM.device_word(&name.device);
     device(one) == device(other)
-        && (one.layer, one.dtype, one.block_shape, one.down, &one.backend)
-            == (other.layer, other.dtype, other.block_shape, other.down, &other.backend)
+        && (one.unpacked(engine), one.dtype, one.block_shape, one.down, &one.backend)
+            == (other.unpacked(of_other), other.dtype, other.block_shape, other.down, &other.backend)
 }
 
 /// A row as another engine's file has to say it for the same launch.
-fn carried(row: &Row, from: Engine, to: Engine, block_shape: Option<[i64; 2]>) -> Row {
+fn carried(row: &Row, from: Engine, to: Engine, name: &FileName) -> Row {
     if from == to {
         return row.clone();
     }
-    launched(from, row, block_shape).without(SPLIT_K).ordered(to)
+    let mut row = launched(from, row, name.block_shape.map(|shape| shape.map(i64::from))).without(SPLIT_K);
+    if to.info().splits_groups && name.dtype.is_some_and(Precision::has_groups) {
+        row.set(SPLIT_K, 1);
+    }
+    row.ordered(to)
 }
 
 fn bring(base: &mut ConfigFile, found: &Found, size: i64, row: Row, policy: Policy) -> Fate {

@@ -93,6 +93,23 @@ impl FileName {
         name
     }
 
+    /// The file of the second product beside this one.
+    #[must_use]
+    pub fn second(self) -> Self {
+        Self { down: true, ..self }
+    }
+
+    /// The layer by its numbers of weights, also where the engine's names count the bytes that hold two of them.
+    #[must_use]
+    pub fn unpacked(&self, engine: Engine) -> Layer {
+        match self.layer {
+            Layer::Moe { experts, intermediate } if packs(engine, self.dtype) => {
+                Layer::Moe { experts, intermediate: intermediate.saturating_mul(2) }
+            }
+            layer => layer,
+        }
+    }
+
     /// The block shape, where it is in the name: not if one of its numbers is 0, but for dense products, whose loader asks for both.
     fn blocks(&self) -> Option<[u32; 2]> {
         let is_named = |shape: &[u32; 2]| !shape.contains(&0) || matches!(self.layer, Layer::Gemm { .. });
@@ -149,6 +166,11 @@ impl FileName {
             (false, _) => Err(None),
         }
     }
+}
+
+/// Whether N of an engine's names is half the intermediate size of the rank.
+pub(crate) fn packs(engine: Engine, dtype: Option<Precision>) -> bool {
+    engine.info().names_packed && dtype == Some(Precision::Int4W4A16)
 }
 
 /// `E=8,N=14336` or `N=1536,K=7168`.

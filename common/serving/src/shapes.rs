@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use crate::engine::{Engine, Precision};
 use crate::error::Error;
 use crate::models::{Fused, ModelFamily, family_of, field, number};
-use crate::name::{FileName, Layer};
+use crate::name::{FileName, Layer, packs};
 use crate::quantised::{Storage, storage_of};
 
 /// Over how many ranks a model is spread.
@@ -73,6 +73,9 @@ fn wrong(path: &Path, place: &str, found: impl Into<String>, expected: impl Into
         expected: expected.into(),
     }
 }
+
+/// Columns below which the engines halve no group.
+const LEAST_GROUP: u32 = 32;
 
 /// What is asked for where a model's config does not tell.
 const NEEDED: &str = "one with experts that is known; what is needed is experts, intermediate size, hidden size and experts a token: \
@@ -169,6 +172,12 @@ impl Model {
         self.storage
     }
 
+    /// The same with weights that are stored otherwise, if that is said.
+    #[must_use]
+    pub fn stored(self, storage: Option<Storage>) -> Self {
+        Self { storage: storage.unwrap_or(self.storage), ..self }
+    }
+
     pub(crate) fn family(&self) -> Option<&'static ModelFamily> {
         self.family
     }
@@ -205,13 +214,31 @@ impl Model {
             ));
         }
         let fused = if engine == Engine::SGLANG { self.fused(ranks, vendor) } else { 0 };
+        let storage = self.storage_of_parts(intermediate).map_err(|error| format!("{name}: {error}"))?;
         Ok(MoeShape {
             experts: (self.experts / ep).saturating_add(fused),
             intermediate,
             hidden: self.hidden,
             topk: self.topk.saturating_add(fused),
-            storage: self.storage,
+            storage,
         })
+    }
+
+    /// Groups that do not divide both sums of a rank are halved, and their scales repeated, as both engines do it.
+    fn storage_of_parts(&self, intermediate: u32) -> Result<Storage, String> {
+        let Some(of_model) = self.storage.group() else { return Ok(self.storage) };
+        let mut group = of_model;
+        let divides = |group: u32| intermediate.is_multiple_of(group) && self.hidden.is_multiple_of(group);
+        while !divides(group) && group / 2 >= LEAST_GROUP {
+            group /= 2;
+        }
+        if !divides(group) {
+            return Err(format!(
+                "found sizes {intermediate} and {} in groups of {of_model}, expected multiples of it, or of its half and so on down to {LEAST_GROUP}",
+                self.hidden
+            ));
+        }
+        Ok(Storage { block_shape: Some([0, group]), ..self.storage })
     }
 
     /// Shared experts that SGLang makes experts like the others.
@@ -267,8 +294,9 @@ impl MoeShape {
     #[must_use]
     pub fn file_name(&self, engine: Engine, device: &str) -> FileName {
         let asked = |dtype: &Precision| engine.info().precisions.contains(dtype);
+        let parts = if packs(engine, self.storage.dtype) { 2 } else { 1 };
         FileName {
-            layer: Layer::Moe { experts: self.experts, intermediate: self.intermediate },
+            layer: Layer::Moe { experts: self.experts, intermediate: self.intermediate / parts },
             device: engine.device_word(device),
             dtype: self.storage.dtype.filter(asked),
             block_shape: self.storage.block_shape,

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::{Findings, Rule, gpu_of, row_of};
+use super::{Findings, Rule, Strictness, gpu_of, row_of};
 use crate::default::Gpu;
 use crate::engine::Precision;
 use crate::files::Found;
@@ -23,7 +23,7 @@ pub(super) struct FileFacts<'a> {
 }
 
 impl<'a> FileFacts<'a> {
-    pub(super) fn of(file: &'a Found) -> Self {
+    pub(super) fn of(file: &'a Found, strictness: &Strictness) -> Self {
         let name = file.name.as_ref().ok();
         let version = file.document.as_ref().ok().and_then(|document| {
             let said = document.fields.iter().find(|(key, _)| key == crate::file::VERSION_KEY)?;
@@ -34,7 +34,7 @@ impl<'a> FileFacts<'a> {
             dtype: name.and_then(|name| name.dtype),
             block_shape: name.and_then(|name| name.block_shape).map(|shape| shape.map(i64::from)),
             is_triton: name.is_none_or(|name| name.backend.is_none()),
-            gpu: gpu_of(name),
+            gpu: gpu_of(name, strictness),
             triton: file.folder.clone().or(version),
         }
     }
@@ -48,7 +48,20 @@ pub(super) fn check(place: &FileFacts<'_>, key: &str, value: &Json, findings: &m
         findings.add(Rule::Row, key, format!("found {value}, expected an object of block sizes"));
         return;
     };
-    let needed: &[&str] = if place.is_triton { &[M, N, K, GROUP] } else { &FLYDSL };
+    let is_grouped = place.file.engine.info().splits_groups && place.dtype.is_some_and(Precision::has_groups);
+    let needed: &[&str] = match place.is_triton {
+        // The launcher chooses both where one is missing.
+        true if is_grouped && !(row.0.contains_key(N) && row.0.contains_key(K)) => &[M, GROUP],
+        true => &[M, N, K, GROUP],
+        false => &FLYDSL,
+    };
+    if place.is_triton && is_grouped && place.dtype == Some(Precision::Int4W4A16) && !row.0.contains_key(SPLIT_K) {
+        findings.add(
+            Rule::Row,
+            key,
+            format!("found no {SPLIT_K}, expected 1: the kernel for 4 bits has to be given it"),
+        );
+    }
     for name in needed.iter().filter(|name| !row.0.contains_key(**name)) {
         findings.add(Rule::Row, key, format!("found no {name}, expected it in every row"));
     }

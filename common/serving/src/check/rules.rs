@@ -13,6 +13,7 @@ bluefin_common::check_rules! {
     Lowered "lowered" Note "BLOCK_SIZE_K is above the block, to which the engine lowers it"
     Memory "memory" Error "The config needs more shared memory than a block may have: it can not be launched"
     Compiler "compiler" Warning "Triton of that version is known to fail for such a config"
+    Device "device" Note "The name of the GPU is of no one architecture that is known: shared memory is not checked without --target"
     Gap "gap" Warning "Batch sizes of the tuners' ladder have no row: the nearest one rules them, however far it is"
     Down "down" Warning "The file of the second GEMM has another BLOCK_SIZE_M than that of the first, which the engine replaces, or there is none of the first"
 }

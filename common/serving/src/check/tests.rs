@@ -64,9 +64,9 @@ fn a_name_that_no_loader_builds_is_told_with_the_one_that_it_builds() {
         blank[0].contains("expected E=8,N=64,device_name=AMD_Instinct_MI300X.json, which vllm's loader builds"),
         "{blank:?}"
     );
-    let of_type = told("E=8,N=64,device_name=X,dtype=int8_w8a8.json", &text);
+    let of_type = told("E=8,N=64,device_name=NVIDIA_H200,dtype=int8_w8a8.json", &text);
     assert!(of_type[0].contains("a type or a variant that vllm's loader never asks for"), "{of_type:?}");
-    let bf16 = told("E=8,N=64,device_name=X,dtype=bf16.json", &text);
+    let bf16 = told("E=8,N=64,device_name=NVIDIA_H200,dtype=bf16.json", &text);
     assert!(bf16[0].contains("name: error name: found \"bf16\", expected dtype= fp8_w8a8"), "{bf16:?}");
 }
 
@@ -74,12 +74,56 @@ fn a_name_that_no_loader_builds_is_told_with_the_one_that_it_builds() {
 fn what_one_engine_lowers_is_wrong_for_the_other() {
     let large = row("").replace("\"BLOCK_SIZE_K\": 64", "\"BLOCK_SIZE_K\": 256");
     let text = format!("{{\"64\": {large}}}");
-    let vllm = told("E=8,N=128,device_name=X,dtype=fp8_w8a8,block_shape=[128,128].json", &text);
+    let vllm = told("E=8,N=128,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json", &text);
     assert!(vllm.len() == 1 && vllm[0].contains("64: note lowered: BLOCK_SIZE_K: found 256, which is launched as 128"));
-    let sglang = told("triton_3_6_0/E=8,N=128,device_name=X,dtype=fp8_w8a8,block_shape=[128, 128].json", &text);
+    let sglang =
+        told("triton_3_6_0/E=8,N=128,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128, 128].json", &text);
     assert!(sglang.len() == 1 && sglang[0].contains("64: error block: BLOCK_SIZE_K: found 256, expected a divisor"));
-    let version = told("triton_3_6_0/E=8,N=128,device_name=X.json", "{\"triton_version\": \"3.6.0\"}");
+    let version = told("triton_3_6_0/E=8,N=128,device_name=NVIDIA_H200.json", "{\"triton_version\": \"3.6.0\"}");
     assert!(version[0].contains("expected no such key: sglang's loader takes batch sizes alone"), "{version:?}");
+}
+
+#[test]
+fn rows_of_four_bits_are_those_of_their_kernel() {
+    let name = "E=8,N=128,device_name=NVIDIA_H100_80GB_HBM3,dtype=int4_w4a16.json";
+    let one = |fields: &str| told(name, &format!("{{\"64\": {}}}", row(fields)));
+    assert!(one(", \"SPLIT_K\": 1").is_empty());
+    let without = one("");
+    assert!(
+        without.len() == 1 && without[0].contains("64: error row: found no SPLIT_K, expected 1: the kernel"),
+        "{without:?}"
+    );
+    // vLLM chooses the tiles that a row lacks.
+    let default = r#"{"64": {"BLOCK_SIZE_M": 64, "GROUP_SIZE_M": 1, "SPLIT_K": 1}}"#;
+    assert!(told(name, default).is_empty());
+    let sglang = told(&format!("triton_3_6_0/{name}"), default).join(" ");
+    assert!(sglang.contains("found no BLOCK_SIZE_N") && sglang.contains("unknown-key: found \"SPLIT_K\""), "{sglang}");
+    assert!(told(&format!("triton_3_6_0/{name}"), &format!("{{\"64\": {}}}", row(""))).is_empty());
+}
+
+#[test]
+fn a_name_of_many_gpus_needs_to_be_told_which() {
+    let text = format!("{{\"64\": {}}}", row(", \"num_stages\": 20"));
+    let many = found("E=8,N=64,device_name=AMD_Radeon_Graphics.json", &text);
+    let of = |gpu: Option<&str>| {
+        let gpu = gpu.map(|name| Gpu::named(name).unwrap());
+        let strictness = Strictness { allow: [Rule::Gap].into(), gpu, ..Strictness::default() };
+        let findings = check(std::slice::from_ref(&many), &strictness).remove(0).findings;
+        findings.into_iter().map(|finding| (finding.rule, finding.message)).collect::<Vec<_>>()
+    };
+    let expected = "found AMD_Radeon_Graphics, expected the name of one GPU, or --target: memory is not checked";
+    assert_eq!(of(None), [(Rule::Device, expected.to_string())]);
+    let bytes = "64x64x64 g1 s20: found 311296 bytes of shared memory a block, of at most 65536";
+    assert_eq!(of(Some("gfx1151")), [(Rule::Memory, bytes.to_string())]);
+    assert!(Gpu::named("x90").unwrap_err().contains("expected an architecture"));
+    // It is not said of another vendor's.
+    let intel = found("E=8,N=64,device_name=Intel_Arc.json", &text);
+    let strictness = Strictness { allow: [Rule::Gap].into(), gpu: Gpu::named("gfx1151").ok(), ..Strictness::default() };
+    assert_eq!(check(&[intel], &strictness)[0].findings[0].rule, Rule::Device);
+    // A name that says it is believed.
+    let known = found(NAME, &format!("{{\"64\": {}}}", row(", \"num_stages\": 5")));
+    let strictness = Strictness { gpu: Gpu::named("gfx1151").ok(), ..Strictness::default() };
+    assert!(check(&[known], &strictness)[0].findings.iter().all(|finding| finding.rule == Rule::Gap));
 }
 
 #[test]
@@ -98,13 +142,18 @@ fn gaps_and_other_versions_are_warnings() {
 fn the_second_gemm_has_the_rows_of_the_first() {
     let text = format!("{{\"64\": {}}}", row(""));
     let other = text.replace("\"BLOCK_SIZE_M\": 64", "\"BLOCK_SIZE_M\": 16");
-    let up = found("triton_3_6_0/E=8,N=64,device_name=X.json", &text);
-    let down = found("triton_3_6_0/E=8,N=64,device_name=X_down.json", &other);
+    let up = found("triton_3_6_0/E=8,N=64,device_name=NVIDIA_H200.json", &text);
+    let down = found("triton_3_6_0/E=8,N=64,device_name=NVIDIA_H200_down.json", &other);
     let strictness = Strictness { allow: [Rule::Gap].into(), ..Strictness::default() };
     let alone = check(std::slice::from_ref(&down), &strictness);
-    assert!(alone[0].findings[0].message.starts_with("found no E=8,N=64,device_name=X.json beside it"));
+    assert!(alone[0].findings[0].message.starts_with("found no E=8,N=64,device_name=NVIDIA_H200.json beside it"));
     let both = check(&[up, down], &strictness);
     let message = &both[1].findings[0].message;
     assert_eq!(message, "BLOCK_SIZE_M: found 16, expected 64 as the first GEMM has it");
     assert!(both[0].findings.is_empty());
+    // Of a batch size without a row the first GEMM takes the nearest.
+    let up = found("triton_3_6_0/E=8,N=64,device_name=NVIDIA_H200.json", &text);
+    let more =
+        found("triton_3_6_0/E=8,N=64,device_name=NVIDIA_H200_down.json", &other.replace("\"64\": {", "\"48\": {"));
+    assert_eq!(check(&[up, more], &strictness)[1].findings[0].place, "48");
 }

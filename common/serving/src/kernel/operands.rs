@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::Unmade;
 use crate::engine::Precision;
+use crate::error::Unmade;
 use crate::quantised::Storage;
 
 /// What the kernels multiply.
@@ -27,6 +27,19 @@ pub(super) enum Scales {
     WeightChannels,
     /// So many rows and columns of the weights, and as many columns of each row of the activations.
     Blocks([i64; 2]),
+    /// So many columns of each row of the weights.
+    Groups(Groups),
+}
+
+/// Weights in groups: numbers without a sign, which the kernel unpacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Groups {
+    /// Bits of a weight.
+    pub bits: i64,
+    /// Columns of a group.
+    pub columns: i64,
+    /// Whether each group has a zero point.
+    pub zero_points: bool,
 }
 
 /// A product of the layer as its scales depend on it: rows, columns of the result, what is summed over, all as expressions.
@@ -36,7 +49,8 @@ pub(super) struct Sizes<'a> {
     pub k: &'a str,
 }
 
-const EXPECTED: &str = "16 bits, fp8_w8a8 or int8_w8a8 with a scale for each expert, channel or block, or int8_w8a16 with one for each channel";
+const EXPECTED: &str = "16 bits, fp8_w8a8 or int8_w8a8 with a scale for each expert, channel or block, int8_w8a16 with one for each channel, \
+     or int8_w8a16 or int4_w4a16 in groups of an even size";
 
 impl Operands {
     /// # Errors
@@ -44,6 +58,11 @@ impl Operands {
     pub(super) fn of(storage: Storage, half: &'static str) -> Result<Self, Unmade> {
         let blocks = storage.block_shape.filter(|shape| *shape != [0, 0]).map(|shape| shape.map(i64::from));
         let operands = |activations, weights, scales| Ok(Self { activations, weights, scales });
+        if let Some(columns) = storage.group().filter(|group| group.is_multiple_of(2)) {
+            let bits = storage.dtype.map_or(0, Precision::weight_bits).into();
+            let groups = Groups { bits, columns: columns.into(), zero_points: storage.zero_points };
+            return operands(half, "UINT8", Scales::Groups(groups));
+        }
         match (storage.dtype, blocks) {
             (None, _) => operands(half, half, Scales::None),
             (Some(Precision::Fp8W8A8), Some([n, k])) if n > 0 && k > 0 => {
@@ -63,7 +82,7 @@ impl Operands {
                     Some([n, k]) => format!(" in blocks of {n} x {k}"),
                     None => String::new(),
                 };
-                Err(Unmade { found: format!("weights of {}{grouped}", dtype.word()), expected: EXPECTED })
+                Err(Unmade { found: format!("weights of {}{grouped}", dtype.word()), expected: EXPECTED.to_string() })
             }
         }
     }
@@ -77,20 +96,27 @@ impl Operands {
         match self.scales {
             Scales::None => [2, 2],
             // Such weights are unpacked in registers.
-            Scales::WeightChannels => [2, 0],
+            Scales::WeightChannels | Scales::Groups(_) => [2, 0],
             Scales::Tensors | Scales::Channels | Scales::Blocks(_) => [1, 1],
         }
     }
 
-    /// The deviation of a product of two elements, as buffers are filled: floats uniform in [-1, 1], integers from -4 to 4 without zero.
+    /// The deviation of a product of two elements, as buffers are filled: floats uniform in [-1, 1], integers from -4 to 4 without zero,
+    /// weights in groups all that their bits are, less the middle or another such number.
     pub(super) fn deviation(self) -> f64 {
+        if let Scales::Groups(groups) = self.scales {
+            let values = if groups.bits == 4 { 16.0_f64 } else { 256.0 };
+            let of_weights = (values * values / if groups.zero_points { 6.0 } else { 12.0 }).sqrt();
+            return (1.0_f64 / 3.0).sqrt() * of_weights;
+        }
         let of = |of_type: &str| if of_type == "INT8" { 7.5_f64.sqrt() } else { (1.0_f64 / 3.0).sqrt() };
         of(self.activations) * of(self.weights)
     }
 
     /// Which of the two operands have scales.
     pub(super) fn has_scales(self) -> [bool; 2] {
-        [!matches!(self.scales, Scales::None | Scales::WeightChannels), self.scales != Scales::None]
+        let of_weights_alone = matches!(self.scales, Scales::WeightChannels | Scales::Groups(_));
+        [self.scales != Scales::None && !of_weights_alone, self.scales != Scales::None]
     }
 
     /// How many scales activations and weights have.
@@ -99,6 +125,9 @@ impl Operands {
             Scales::None => ["0", "0"].map(str::to_string),
             Scales::Tensors => ["1", "experts"].map(str::to_string),
             Scales::Channels | Scales::WeightChannels => [(*rows).to_string(), format!("experts * {n}")],
+            Scales::Groups(Groups { columns, .. }) => {
+                ["0".to_string(), format!("experts * {n} * ceil_div({k}, {columns})")]
+            }
             Scales::Blocks([block_n, block_k]) => [
                 format!("{rows} * ceil_div({k}, {block_k})"),
                 format!("experts * ceil_div({n}, {block_n}) * ceil_div({k}, {block_k})"),
@@ -113,6 +142,10 @@ impl Operands {
             Scales::Tensors => ["0", "1", "0"].map(str::to_string),
             Scales::Channels => ["1", n, "1"].map(str::to_string),
             Scales::WeightChannels => ["0", n, "1"].map(str::to_string),
+            Scales::Groups(Groups { columns, .. }) => {
+                let groups = format!("ceil_div({k}, {columns})");
+                ["0".to_string(), format!("{n} * {groups}"), groups]
+            }
             Scales::Blocks([block_n, block_k]) => [
                 format!("ceil_div({k}, {block_k})"),
                 format!("ceil_div({n}, {block_n}) * ceil_div({k}, {block_k})"),

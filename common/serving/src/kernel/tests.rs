@@ -16,17 +16,7 @@ fn shape(sizes: [u32; 4], storage: Storage) -> MoeShape {
 }
 
 fn asked(shape: &MoeShape, gpu: Gpu) -> Asked<'_> {
-    Asked {
-        engine: Engine::VLLM,
-        shape,
-        half: "BF16",
-        gpu,
-        tokens: &LADDER,
-        routing: &Routing::Uniform,
-        shipped: None,
-        known: None,
-        searched: true,
-    }
+    Asked::of(Engine::VLLM, shape, "BF16", gpu, &LADDER, &Routing::Uniform)
 }
 
 fn loaded(asked: &Asked<'_>) -> KernelSpec {
@@ -59,7 +49,7 @@ fn the_space_is_that_of_the_tuner_without_what_can_not_win() {
     let told = candidates(&spec, &asked_for, "sm_90-132", 1);
     assert_eq!(told, [("Default1".to_string(), 1), ("SearchedNaive".to_string(), left)]);
 
-    let storage = Storage { dtype: Some(Precision::Fp8W8A8), block_shape: Some([128, 128]), per_channel: false };
+    let storage = Storage { dtype: Some(Precision::Fp8W8A8), block_shape: Some([128, 128]), ..Storage::default() };
     let deepseek = shape([256, 256, 7168, 8], storage);
     let asked_for = asked(&deepseek, H100);
     let spec = loaded(&asked_for);
@@ -98,13 +88,53 @@ fn a_winner_is_a_row_of_the_engines() {
     let params: Vec<(String, i64)> = params.iter().map(|(key, value)| ((*key).to_string(), *value)).collect();
     assert_eq!(row_of(&asked_for, 64, "Searched", &params).short(), "16x64x128 g1 w4 s3");
     assert_eq!(row_of(&asked_for, 64, "Default64", &params), asked_for.default_row(64).ordered(Engine::VLLM));
-    let grouped = Storage { dtype: Some(Precision::Int8W8A16), block_shape: Some([0, 128]), per_channel: false };
-    let error = files(&asked(&shape([8, 64, 64, 2], grouped), H100), &Source::own()).unwrap_err().to_string();
+    let ungrouped = Storage { dtype: Some(Precision::Int4W4A16), ..Storage::default() };
+    let error = files(&asked(&shape([8, 64, 64, 2], ungrouped), H100), &Source::own()).unwrap_err().to_string();
     assert_eq!(
         error,
-        "found weights of int8_w8a16 in groups of 128, expected 16 bits, fp8_w8a8 or int8_w8a8 with a scale for each expert, channel or block, \
-         or int8_w8a16 with one for each channel"
+        "found weights of int4_w4a16, expected 16 bits, fp8_w8a8 or int8_w8a8 with a scale for each expert, channel or block, \
+         int8_w8a16 with one for each channel, or int8_w8a16 or int4_w4a16 in groups of an even size"
     );
+}
+
+#[test]
+fn weights_in_groups_have_a_kernel_of_their_own() {
+    let kimi = shape([8, 512, 1024, 2], Storage::grouped(Precision::Int4W4A16, 128));
+    let asked_for = asked(&kimi, H100);
+    let spec = loaded(&asked_for);
+    // Nothing is a block of its own, and no tile ends behind a sum.
+    let can_win = |row: &&Row| {
+        misfit(row, kimi.storage.dtype, H100).is_none()
+            && accumulators(row, 32) < 256
+            && 512 % row.number(K).unwrap() == 0
+    };
+    let left = pruned(Engine::VLLM, H100, &asked_for.tuned(), 1).iter().filter(can_win).count();
+    let told = candidates(&spec, &asked_for, "sm_90-132", 1);
+    assert_eq!(told, [("Default1".to_string(), 1), ("Searched".to_string(), left)]);
+
+    // The launcher chooses tiles by the rows of each product.
+    let chosen = |tokens| asked_for.given(tokens)[0].1.short();
+    assert_eq!(chosen(1), "1x32x64 g1 SECOND_N=64 SECOND_K=32");
+    assert_eq!(chosen(64), "64x64x32 g1");
+    assert_eq!(asked_for.default_row(1).short(), "1x-x- g1 SPLIT_K=1");
+    let wide = Row::of([(M, 1), (N, 32), (K, 64), (GROUP, 1)]);
+    assert_eq!(asked_for.solver_of(1, &wide), None, "the second product has other tiles");
+    assert_eq!(asked_for.solver_of(1, &asked_for.default_row(1)), Some("Default1".to_string()));
+    // vLLM's kernel asks for it, SGLang's does not take it.
+    let params = [(M.to_string(), 16), (N.to_string(), 64), (K.to_string(), 64), (GROUP.to_string(), 1)];
+    assert_eq!(row_of(&asked_for, 8, "Searched", &params).short(), "16x64x64 g1 SPLIT_K=1");
+    let of_sglang = Asked { engine: Engine::SGLANG, ..asked_for.clone() };
+    assert_eq!(row_of(&of_sglang, 8, "Searched", &params).short(), "16x64x64 g1");
+    assert_eq!(of_sglang.given(1)[0].1.short(), "16x32x64 g1");
+    // A CUDA kernel takes over for six routes an expert, where vLLM's function is called.
+    let note = asked_for.note().unwrap();
+    assert!(
+        note.contains("--moe-backend triton") && note.ends_with("a CUDA kernel instead for up to 24 tokens"),
+        "{note}"
+    );
+    let wide = shape([8, 512, 1024, 2], Storage::grouped(Precision::Int4W4A16, 256));
+    assert!(asked(&wide, H100).note().unwrap().ends_with("Marlin"));
+    assert!(of_sglang.note().is_none() && asked(&kimi, MI300X).note().is_none());
 }
 
 #[test]
@@ -129,8 +159,51 @@ fn rows_that_are_given_are_solvers_of_their_own() {
 }
 
 #[test]
+fn second_products_have_the_rows_of_a_tile_that_the_first_have() {
+    let mixtral = shape([8, 7168, 4096, 2], Storage::default());
+    let tokens = [1, 64, 4096];
+    let mut of_first = Row::of([(M, 16), (N, 32), (K, 64), (GROUP, 1)]);
+    of_first.0.insert(USE_TMA.to_string(), true.into());
+    let firsts = BTreeMap::from([1, 64, 4096].map(|size| {
+        let mut row = of_first.clone();
+        row.set(M, if size == 4096 { 128 } else { 16 });
+        (size, row)
+    }));
+    let mut without_tma = Row::of([(M, 64), (N, 64), (K, 64), (GROUP, 1)]);
+    without_tma.0.insert(USE_TMA.to_string(), false.into());
+    let with_tma = Row(without_tma
+        .0
+        .iter()
+        .map(|(key, _)| (key.clone(), 64.into()))
+        .chain([(USE_TMA.to_string(), true.into())])
+        .collect());
+    let shipped = ConfigFile::of(Engine::SGLANG, None, [(64, without_tma), (4096, with_tma)]);
+    let of_layer = Asked { engine: Engine::SGLANG, tokens: &tokens, ..asked(&mixtral, H100) };
+    let asked_for = Asked { down: Some(&firsts), ..of_layer.clone() }.beside(Some(&shipped));
+    let spec = loaded(&asked_for);
+    let can_win =
+        |row: &Row, m| row.number(M) == Some(m) && misfit(row, None, H100).is_none() && accumulators(row, 32) < 256;
+    let rows = pruned(Engine::SGLANG, H100, &asked_for.tuned(), 1);
+    let left = |m| rows.iter().filter(|row| can_win(row, m)).count();
+    let told = |tokens| candidates(&spec, &asked_for, "sm_90-132", tokens);
+    let named = |name: &str, count| (name.to_string(), count);
+    assert_eq!(told(1), [named("Default1", 1), named("Shipped1", 1), named("Searched", left(16))]);
+    // What a launch with TMA is worth is not known here.
+    assert_eq!(told(4096), [named("Default4096", 1), named("Searched", left(128))]);
+    let given = asked_for.given(64);
+    assert_eq!(given[0].1.short(), "16x32x64 g1");
+    assert_eq!(given[1].1.short(), "16x64x64 g1", "the engine replaces BLOCK_SIZE_M");
+    assert_eq!(row_of(&asked_for, 64, "Default64", &[]).short(), "16x32x64 g1");
+    let text = files(&asked_for, &Source::own()).unwrap().remove(SPEC_FILE).unwrap();
+    assert!(["x", "w1", "c1"].iter().all(|buffer| !text.contains(&format!("name = \"{buffer}\""))), "{text}");
+    // Without a file the first are the engine's own.
+    assert_eq!(of_layer.firsts()[&1], of_layer.default_row(1));
+    assert_eq!(of_layer.beside(Some(&shipped)).firsts()[&1].number(M), Some(64));
+}
+
+#[test]
 fn sglangs_space_is_that_of_its_tuner() {
-    let storage = Storage { dtype: Some(Precision::Fp8W8A8), block_shape: Some([128, 128]), per_channel: false };
+    let storage = Storage { dtype: Some(Precision::Fp8W8A8), block_shape: Some([128, 128]), ..Storage::default() };
     let deepseek = shape([257, 256, 7168, 9], storage);
     let asked_for = Asked { engine: Engine::SGLANG, ..asked(&deepseek, H100) };
     let spec = loaded(&asked_for);

@@ -4,61 +4,14 @@ use std::fmt::Write as _;
 
 use bluefin_common::arch::Vendor;
 
-use super::operands::{Operands, Sizes};
+use super::grouped;
+use super::operands::{Operands, Scales};
+use super::products::{Product, products, room, sorted_rows};
 use super::{Asked, Routing, SEARCHED, is_naive, is_sglangs, sizes};
 use crate::engine::Engine;
 use crate::installed::Source;
 use crate::row::{K, M, N, NONKDIM, WARPS};
 use crate::space::is_16_bit;
-
-/// Routes of a launch's rows, sorted and in blocks of M, as vLLM makes room for them.
-const SORTED_BY_VLLM: &str = "if routes < experts { min(routes * BLOCK_SIZE_M, routes + experts * (BLOCK_SIZE_M - 1)) } else \
-    { routes + experts * (BLOCK_SIZE_M - 1) }";
-
-/// The same by SGLang, which has one bucket more and whole vectors of four.
-const SORTED_BY_SGLANG: &str = "round_up(if routes < experts + 1 { routes * BLOCK_SIZE_M } else \
-    { routes + (experts + 1) * (BLOCK_SIZE_M - 1) }, 4)";
-
-fn room(engine: Engine) -> &'static str {
-    if engine == Engine::SGLANG { SORTED_BY_SGLANG } else { SORTED_BY_VLLM }
-}
-
-/// One of the two products of a layer.
-struct Product {
-    entry: &'static str,
-    /// Activations, weights, result, scales of both.
-    buffers: [&'static str; 5],
-    /// Rows of the activations, columns of the result, what is summed over.
-    rows: &'static str,
-    n: &'static str,
-    k: &'static str,
-    is_weighted: bool,
-}
-
-impl Product {
-    fn sizes(&self) -> Sizes<'static> {
-        Sizes { rows: self.rows, n: self.n, k: self.k }
-    }
-}
-
-const PRODUCTS: [Product; 2] = [
-    Product {
-        entry: "first",
-        buffers: ["x", "w1", "c1", "x_scale", "w1_scale"],
-        rows: "tokens",
-        n: "wide",
-        k: "hidden",
-        is_weighted: false,
-    },
-    Product {
-        entry: "second",
-        buffers: ["h", "w2", "c2", "h_scale", "w2_scale"],
-        rows: "routes",
-        n: "hidden",
-        k: "intermediate",
-        is_weighted: true,
-    },
-];
 
 pub(super) fn spec(asked: &Asked<'_>, operands: Operands, source: &Source, includes: &[String]) -> String {
     let mut text = head(asked, source, includes);
@@ -75,6 +28,7 @@ pub(super) fn spec(asked: &Asked<'_>, operands: Operands, source: &Source, inclu
                 naive: is_naive(asked.engine, asked.shape, *tokens),
                 is_sglangs,
                 operands,
+                has_second: row.0.contains_key(grouped::SECOND_N),
             };
             solver.begin(&mut text);
             let fields: Vec<String> = row.0.iter().map(|(key, value)| format!("{key} = {value}")).collect();
@@ -82,16 +36,16 @@ pub(super) fn spec(asked: &Asked<'_>, operands: Operands, source: &Source, inclu
             solver.end(asked, &mut text);
         }
     }
-    let naive_ones =
-        [false, true].into_iter().filter(|naive| asked.searched && (!naive || asked.engine == Engine::VLLM));
+    let may_be_naive = asked.engine == Engine::VLLM && !matches!(operands.scales, Scales::Groups(_));
+    let naive_ones = [false, true].into_iter().filter(|naive| asked.searched && (!naive || may_be_naive));
     for naive in naive_ones {
-        let applicable = match (asked.engine == Engine::VLLM, naive) {
+        let applicable = match (may_be_naive, naive) {
             (false, _) => "true",
             (true, false) => "routes * 4 > experts",
             (true, true) => "routes * 4 <= experts",
         };
         let name = format!("{SEARCHED}{}", if naive { "Naive" } else { "" });
-        let solver = Solver { name: &name, applicable, naive, is_sglangs, operands };
+        let solver = Solver { name: &name, applicable, naive, is_sglangs, operands, has_second: false };
         solver.begin(&mut text);
         let constraints: Vec<String> = constraints(asked, operands).iter().map(|one| format!("{one:?}")).collect();
         let _ = writeln!(text, "constraints = [{}]", constraints.join(", "));
@@ -109,11 +63,15 @@ fn head(asked: &Asked<'_>, source: &Source, includes: &[String]) -> String {
     let (e, n, k, topk) = (shape.experts, shape.intermediate, shape.hidden, shape.topk);
     let vendor = if asked.gpu.vendor == Vendor::Amd { "amd" } else { "nvidia" };
     let includes: Vec<String> = includes.iter().map(|name| format!("{name:?}")).collect();
+    let (down, flops) = match asked.down {
+        Some(_) => ("-down", "hidden * intermediate"),
+        None => ("", "(wide * hidden + hidden * intermediate)"),
+    };
     let mut text = format!(
-        "# The kernel is {}.\nname = \"{}-moe-e{e}-n{n}-k{k}-t{topk}-{dtype}{block}\"\nproblem = \"kernel\"\ntoolchain = \"triton\"\n\
+        "# The kernel is {}.\nname = \"{}-moe-e{e}-n{n}-k{k}-t{topk}-{dtype}{block}{down}\"\nproblem = \"kernel\"\ntoolchain = \"triton\"\n\
          targets = [\"{vendor}\"]\nsource = \"layer.py\"\nincludes = [{}]\nreference = \"Sums\"\n\
          let = [\"routes = tokens * topk\", \"wide = 2 * intermediate\"]\n\
-         flops = \"2 * routes * (wide * hidden + hidden * intermediate)\"\n\n[sizes]\n",
+         flops = \"2 * routes * {flops}\"\n\n[sizes]\n",
         source.from,
         asked.engine,
         includes.join(", "),
@@ -133,15 +91,21 @@ fn buffers(asked: &Asked<'_>, operands: Operands, text: &mut String) {
             "\n[[buffer]]\nname = \"{name}\"\ntype = \"{of_type}\"\nlength = \"{length}\"\nrole = \"{role}\"\n{more}"
         );
     };
-    add("x", activations, "tokens * hidden", "input", "");
-    add("w1", weights, "experts * wide * hidden", "input", "");
-    add("h", activations, "routes * intermediate", "input", "");
-    add("w2", weights, "experts * hidden * intermediate", "input", "");
-    for product in &PRODUCTS {
-        let [.., a_scale, w_scale] = product.buffers;
+    let of_groups = if let Scales::Groups(groups) = operands.scales { Some(groups) } else { None };
+    let (of_scales, values) = if of_groups.is_some() { (asked.half, grouped::VALUES) } else { ("FP32", "") };
+    for Product { buffers: [a, w, ..], rows, n, k, .. } in products(asked) {
+        let row = of_groups.map_or((*k).to_string(), |groups| groups.bytes(k));
+        add(a, activations, &format!("{rows} * {k}"), "input", "");
+        add(w, weights, &format!("experts * {n} * {row}"), "input", values);
+    }
+    for product in products(asked) {
+        let [_, w, _, a_scale, w_scale] = product.buffers;
         let scales = [a_scale, w_scale].into_iter().zip(operands.lengths(&product.sizes()));
         for ((name, length), _) in scales.zip(operands.has_scales()).filter(|(_, has)| *has) {
-            add(name, "FP32", &length, "input", "low = 0.5\nhigh = 1.0\n");
+            add(name, of_scales, &length, "input", "low = 0.5\nhigh = 1.0\n");
+        }
+        if let Some(groups) = of_groups.filter(|groups| groups.zero_points) {
+            add(&format!("{w}_zero"), weights, &groups.zero_points_of(product), "input", values);
         }
     }
     add("topk_weights", "FP32", "routes", "input", "low = 0.05\nhigh = 0.5\n");
@@ -164,13 +128,15 @@ fn buffers(asked: &Asked<'_>, operands: Operands, text: &mut String) {
     add("padded", "INT32", "1", "input", &blocked("count_of"));
     // Where nothing is sorted every block holds something.
     add("endless", "INT32", "1", "input", "fill = 2147483647\n");
-    add("c1", asked.half, "routes * wide", "output", "");
-    add("c2", asked.half, "routes * hidden", "output", "");
+    for Product { buffers: [_, _, c, ..], n, .. } in products(asked) {
+        add(c, asked.half, &format!("routes * {n}"), "output", "");
+    }
 }
 
 /// Outputs are rounded once, and sums are made in another order: what is wrong by a tile is wrong by the size of the sums.
 fn tolerance(asked: &Asked<'_>, operands: Operands, text: &mut String) {
-    let longest = f64::from(asked.shape.hidden.max(asked.shape.intermediate));
+    let first = if asked.down.is_some() { 0 } else { asked.shape.hidden };
+    let longest = f64::from(first.max(asked.shape.intermediate));
     let deviation = longest.sqrt() * operands.deviation();
     let share = if asked.shape.storage.dtype.is_some() { 0.03 } else { 0.01 };
     let _ = write!(text, "\n[tolerance.{}]\nabsolute = {:.4}\nrelative = 0.01\n", asked.half, share * deviation);
@@ -184,8 +150,11 @@ fn constants(asked: &Asked<'_>, operands: Operands, text: &mut String) {
 
 fn reference(asked: &Asked<'_>, operands: Operands, text: &mut String) {
     text.push_str("\n[[solver]]\nname = \"Sums\"\nalgorithm = \"Direct\"\ncandidate = false\n");
+    if let Scales::Groups(groups) = operands.scales {
+        return groups.reference(asked, text);
+    }
     constants(asked, operands, text);
-    for Product { entry, buffers, n, k, is_weighted, .. } in &PRODUCTS {
+    for Product { entry, buffers, n, k, is_weighted, .. } in products(asked) {
         let [a, w, c, ..] = buffers;
         let [a_scale, w_scale] = scales(operands, buffers);
         let weights = if *is_weighted { "\"topk_weights\", " } else { "" };
@@ -211,6 +180,8 @@ struct Solver<'a> {
     naive: bool,
     is_sglangs: bool,
     operands: Operands,
+    /// Whether the tiles of the second product are params of their own.
+    has_second: bool,
 }
 
 impl Solver<'_> {
@@ -221,6 +192,9 @@ impl Solver<'_> {
     }
 
     fn end(&self, asked: &Asked<'_>, text: &mut String) {
+        if let Scales::Groups(groups) = self.operands.scales {
+            return groups.solver(asked, self.is_sglangs, self.has_second, text);
+        }
         let mut defines = Vec::new();
         // On Hopper the launcher turns products of FP8 round where tiles have few rows.
         if self.operands.is_fp8() {
@@ -241,7 +215,7 @@ impl Solver<'_> {
         if !self.operands.is_fp8() {
             text.push_str("  SWAP = false\n");
         }
-        for product in &PRODUCTS {
+        for product in products(asked) {
             self.launch(asked, product, text);
         }
     }
@@ -253,17 +227,7 @@ impl Solver<'_> {
         let weights = if *is_weighted { "\"topk_weights\", " } else { "" };
         let (sorted, owners, padded) =
             if self.naive { ("none", "topk_ids", "endless") } else { ("sorted", "owners", "padded") };
-        let sorted_routes = room(asked.engine);
-        let em = if self.naive {
-            "routes * BLOCK_SIZE_M".to_string()
-        } else if asked.engine == Engine::SGLANG {
-            sorted_routes.to_string()
-        } else {
-            // Few rows are routed to few experts.
-            format!(
-                "if {rows} < BLOCK_SIZE_M {{ min({sorted_routes}, routes * BLOCK_SIZE_M) }} else {{ {sorted_routes} }}"
-            )
-        };
+        let em = if self.naive { "routes * BLOCK_SIZE_M".to_string() } else { sorted_rows(asked.engine, rows) };
         let [asm, bse, bsn] = self.operands.strides(&product.sizes());
         let whole = format!("{n} * {k}");
         let numbers = [n, k, em.as_str(), "routes", k, &whole, k, n, &asm, &bse, &bsn];
@@ -290,6 +254,16 @@ fn constraints(asked: &Asked<'_>, operands: Operands) -> Vec<String> {
     let [of_a, of_w] = operands.bytes();
     let tiles = format!("(BLOCK_SIZE_M * {of_a} + BLOCK_SIZE_N * {of_w}) * BLOCK_SIZE_K");
     let mut constraints = Vec::new();
+    if let Some(rows) = asked.down {
+        let of_first = |tokens: &i64| {
+            let m = rows.get(tokens)?.number(M)?;
+            Some(format!("tokens == {tokens} && {M} == {m}"))
+        };
+        constraints.push(asked.tokens.iter().filter_map(of_first).collect::<Vec<_>>().join(" || "));
+    }
+    if matches!(operands.scales, Scales::Groups(_)) {
+        constraints.push(grouped::whole_sums(asked));
+    }
     if let Some([block_n, block_k]) = asked.block_shape() {
         constraints.push(match asked.engine == Engine::SGLANG {
             true => format!("{block_k} % BLOCK_SIZE_K == 0"),
@@ -308,6 +282,8 @@ fn constraints(asked: &Asked<'_>, operands: Operands) -> Vec<String> {
     let swaps = if operands.is_fp8() { " || BLOCK_SIZE_N >= 64" } else { "" };
     let hopper = format!("target == \"sm_90\" && (BLOCK_SIZE_M >= 64{swaps})");
     let stages = format!("(if {hopper} {{ num_stages }} else {{ num_stages - 1 }})");
+    // Loops that unpack weights in groups are not always pipelined.
+    let stages = if matches!(operands.scales, Scales::Groups(_)) { "1" } else { &stages };
     constraints.push(format!("{tiles} * {stages} <= shared_memory"));
     // More sums than a thread has registers are spilled: such candidates take longest to compile, and never win.
     constraints.push("BLOCK_SIZE_M * BLOCK_SIZE_N < 256 * 32 * num_warps".to_string());

@@ -62,6 +62,24 @@ fn rows_are_brought_together() {
 }
 
 #[test]
+fn four_bits_are_counted_otherwise_by_the_other_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |n: u32| format!("E=8,N={n},device_name=NVIDIA_H200,dtype=int4_w4a16.json");
+    let vllm = file(folder.path(), &name(256), None, &[(1, row(16, 64))]);
+    let sglang = file(folder.path(), &format!("triton_3_6_0/{}", name(128)), None, &[(2, row(32, 64))]);
+    let (config, told) = merged(&vllm, &sglang, Policy::Newest, false).unwrap();
+    assert_eq!(told[0].fate, Fate::Added);
+    assert_eq!(config.row(2).unwrap().short(), "32x64x64 g1 SPLIT_K=1");
+    let same_n = file(folder.path(), &format!("triton_3_6_0/{}", name(256)), None, &[(2, row(32, 64))]);
+    let error = merged(&vllm, &same_n, Policy::Newest, false).unwrap_err();
+    assert!(error.contains("expected a file of the same layer"), "{error}");
+    let (_, told) =
+        merged(&vllm, &file(&folder.path().join("two"), &name(256), None, &[(4, row(16, 64))]), Policy::Newest, false)
+            .unwrap();
+    assert!(matches!(&told[0].fate, Fate::Refused(reason) if reason.starts_with("found no SPLIT_K")), "{told:?}");
+}
+
+#[test]
 fn a_row_of_the_other_engine_is_written_as_it_launches() {
     let folder = tempfile::tempdir().unwrap();
     let mut split = row(16, 256);

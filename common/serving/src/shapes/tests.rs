@@ -69,6 +69,29 @@ fn the_type_may_be_said() {
 }
 
 #[test]
+fn groups_are_halved_until_they_divide_a_rank() {
+    let of = |group, tp| {
+        let model =
+            model(MIXTRAL, AskedType::Auto).unwrap().stored(Some(Storage::grouped(Precision::Int4W4A16, group)));
+        model.moe(Engine::SGLANG, Ranks { tp, ep: 1 }, Vendor::Amd)
+    };
+    let whole = of(128, 8).unwrap();
+    assert_eq!(whole.storage.group(), Some(128));
+    assert_eq!(of(128, 32).unwrap().storage.group(), Some(64));
+    let error = of(128, 1024).unwrap_err();
+    assert!(
+        error.contains("found sizes 14 and 4096 in groups of 128, expected multiples of it, or of its half"),
+        "{error}"
+    );
+    // SGLang's loader takes N of the packed weights, vLLM's does not.
+    let name = |engine| whole.file_name(engine, "AMD Instinct MI300X").build(engine);
+    assert_eq!(name(Engine::SGLANG), "E=8,N=896,device_name=AMD_Instinct_MI300X,dtype=int4_w4a16.json");
+    assert_eq!(name(Engine::VLLM), "E=8,N=1792,device_name=AMD_Instinct_MI300X,dtype=int4_w4a16.json");
+    let parsed = FileName::parse(&name(Engine::SGLANG)).unwrap();
+    assert_eq!(parsed.unpacked(Engine::SGLANG), Layer::Moe { experts: 8, intermediate: 1792 });
+}
+
+#[test]
 fn what_is_no_such_model_is_one_error() {
     let error = |text| model(text, AskedType::Auto).unwrap_err();
     assert_eq!(error("{}"), "config.json: architectures: found no list of names, expected the config.json of a model");
