@@ -80,6 +80,10 @@ pub struct SearchArgs {
     /// In rounds as those of solvers that compete: the first few are smaller
     #[arg(long, conflicts_with = "batch")]
     compete: bool,
+    /// Take a point for compiled once one of the problems that its solver was recorded for has tried it, tell strategies so, and print the
+    /// share of the candidates that had to be compiled
+    #[arg(long, conflicts_with = "alone")]
+    shared: bool,
     /// Begin with what the models of shipped kernel specs say of this target, such as sm_90-132, where the points are of their solvers
     #[arg(long, value_name = "TARGET")]
     target: Option<Target>,
@@ -121,6 +125,7 @@ impl SearchArgs {
             transfer: self.transfer as usize,
             in_turn: self.in_turn,
             compete: self.compete,
+            shared: self.shared,
             options: &options("--option", &self.option, searches.iter().copied())?,
         };
         let mut spaces = read::read_all(&self.files)?;
@@ -178,6 +183,9 @@ impl SearchArgs {
         let mut header = vec!["space\nsearch".to_string()];
         header.extend(scores);
         header.extend(["median\nshare", "90 %\nshare", "close\nms"].map(str::to_string));
+        if self.shared {
+            header.push("compiled".to_string());
+        }
         table.set_header(header);
         for worth in worths {
             let mut row = vec![format!("{}\n{}", worth.space, worth.search)];
@@ -185,6 +193,9 @@ impl SearchArgs {
             row.push(evaluations(worth.close.median, worth));
             row.push(evaluations(worth.close.percentile_90, worth));
             row.push(format!("{:.0} %\n{:.1}", worth.close.reached_percent, worth.proposal_ms));
+            if self.shared {
+                row.push(format!("{:.0} %", worth.compiled_percent));
+            }
             table.add_row(row);
         }
         out::line(format_args!(

@@ -25,6 +25,8 @@ pub struct Worth {
     pub budget: usize,
     pub scores: Vec<Score>,
     pub close: Close,
+    /// Share of the evaluations that no other problem of the solver had tried before.
+    pub compiled_percent: f64,
     /// Mean time of a proposal.
     pub proposal_ms: f64,
     /// One for each patience, of a strategy that expects something.
@@ -78,6 +80,8 @@ impl Worth {
             spaces.iter().map(|space| count(space)).sum::<usize>() / spaces.len().max(1)
         };
         let proposals: u32 = runs.iter().map(|run| run.proposals).sum();
+        let evaluations: usize = runs.iter().map(|run| run.best_ms.len()).sum();
+        let compiled: usize = runs.iter().map(|run| run.compiled).sum();
         let proposing: Duration = runs.iter().map(|run| run.proposing).sum();
         Self {
             space,
@@ -90,6 +94,7 @@ impl Worth {
             budget,
             scores: at.iter().map(|at| Score::of(runs, *at)).collect(),
             close: Close::of(runs),
+            compiled_percent: 100.0 * compiled as f64 / evaluations.max(1) as f64,
             proposal_ms: proposing.as_secs_f64() * 1000.0 / f64::from(proposals.max(1)),
             stops: Vec::new(),
             estimates: Vec::new(),

@@ -1,6 +1,6 @@
 //! One search of a measured space: what a session would have tried, and what it would have found.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::f64::consts::TAU;
 use std::mem;
 use std::time::{Duration, Instant};
@@ -39,6 +39,9 @@ pub struct Rules<'a> {
     pub in_turn: bool,
     /// Rounds are as those of a solver that competes with others.
     pub compete: bool,
+    /// A point has one code object for all problems of a solver, as where their sizes are known at launch alone, and strategies are told which
+    /// have one.
+    pub shared: bool,
     pub options: &'a BTreeMap<String, String>,
 }
 
@@ -49,6 +52,8 @@ pub struct Run {
     pub optimum_ms: f64,
     /// After each evaluation, the true time of the point that looked best by then.
     pub best_ms: Vec<Option<f64>>,
+    /// Evaluations of points that no other problem of the solver had tried before.
+    pub compiled: usize,
     pub proposals: u32,
     pub proposing: Duration,
     /// What it expected to gain, in order.
@@ -107,6 +112,7 @@ pub fn run(search: &dyn Search, spaces: &[&Measured], rules: &Rules<'_>, seed: u
     let all: Vec<usize> = (0..searched.len()).collect();
     let together: Vec<Vec<usize>> =
         if rules.in_turn { all.into_iter().map(|at| vec![at]).collect() } else { vec![all] };
+    let mut compiled: HashSet<Candidate> = HashSet::new();
     for together in together {
         for round in 0.. {
             let mut batches = Vec::new();
@@ -118,6 +124,7 @@ pub fn run(search: &dyn Search, spaces: &[&Measured], rules: &Rules<'_>, seed: u
             }
             for (at, batch) in batches {
                 if let Some(space) = searched.get_mut(at) {
+                    space.run.compiled += batch.iter().filter(|one| compiled.insert((*one).clone())).count();
                     space.evaluate(batch, round)?;
                 }
             }
@@ -162,21 +169,14 @@ fn next(
             Other { variables: other.measured.variables.clone(), tried: other.known_to(round, rules.ahead).0 }
         })
         .collect();
+    let of_others = others.iter().filter(|_| rules.shared).flat_map(|other| &other.tried);
+    let compiled = &of_others.map(|tried| tried.candidate.clone()).collect();
     let (space, options) = (&own.space, rules.options);
     let (tried, under_way) = own.known_to(round, rules.ahead);
     let (tried, under_way) = (&tried, &under_way);
     let asked = Instant::now();
-    let Proposal { candidates, left } = search.propose(&Ask {
-        space,
-        tried,
-        under_way,
-        variables,
-        others: &others,
-        compiled: &BTreeSet::new(),
-        seed,
-        options,
-        n,
-    })?;
+    let Proposal { candidates, left } =
+        search.propose(&Ask { space, tried, under_way, variables, others: &others, compiled, seed, options, n })?;
     let took = asked.elapsed();
     let evaluations = tried.len();
     drop(others);
@@ -304,8 +304,19 @@ pub mod tests {
     }
 
     pub fn rules(options: &BTreeMap<String, String>) -> Rules<'_> {
-        let (in_turn, compete) = (false, false);
-        Rules { batch: None, ahead: 1, budget: 40, noise: 0.0, failures: 0.0, transfer: 0, in_turn, compete, options }
+        let (in_turn, compete, shared) = (false, false, false);
+        Rules {
+            batch: None,
+            ahead: 1,
+            budget: 40,
+            noise: 0.0,
+            failures: 0.0,
+            transfer: 0,
+            in_turn,
+            compete,
+            shared,
+            options,
+        }
     }
 
     pub const NONE: &BTreeMap<String, String> = &BTreeMap::new();

@@ -172,6 +172,7 @@ template <class T> constexpr DEVICE T min(T a, T b) { return a < b ? a : b; }
 template <class T> constexpr DEVICE T max(T a, T b) { return a < b ? b : a; }
 constexpr DEVICE int ceil_div(int a, int b) { return (a + b - 1) / b; }
 DEVICE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+DEVICE int leading_zeros(int a) { return __builtin_clz((unsigned)a); }
 constexpr DEVICE int floor_div(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 DEVICE float wave_sum(float value, int lane) {
     for (int mask = WAVE / 2; mask > 0; mask /= 2) value += lane_xor(value, lane, mask);
