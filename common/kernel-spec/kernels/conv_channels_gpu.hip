@@ -4,9 +4,9 @@
 #include "conv_operands_gpu.hip"
 
 #if CHANNELS
-// The channels of a group, in each tap. They are baked in, so that divisions by them are cheap, or any power of two from eight on, where
-// CHANNELS is -1: such convolutions have one code object. Weight gradients are as fast so; the others, which divide in their inner loops, lose 5 to 9 %
-// on an H100.
+// k counts the channels of a group, tap by tap; this tells which tap and which channel k is. CHANNELS is how many channels a tap has, so that
+// divisions by it are cheap. Where it is -1, any power of two from eight on may be passed at run time: such convolutions have one code object. Weight
+// gradients have it so; the other directions, which divide in their inner loops, lose 5 to 9 % by it on an H100.
 struct Channels {
     int shift;
 
@@ -53,7 +53,7 @@ DEVICE void filters_by_tap(const Element* from, Element* to, int in_channels, in
     to[index] = from[((group * out_channels + out) * in_channels + in) * TAPS + tap];
 }
 
-// Element (outer, k): the channel k of the pixel that the tap k meets at pixel `outer` of all images.
+// Element (outer, k): the channel of k, of the pixel that the tap of k meets at pixel `outer` of all images.
 // Forward it is an input pixel, at `outer` * stride - pad + tap * dilation; backward an output one, (`outer` + pad - tap *
 // dilation) / stride, where that divides.
 template <bool FORWARD> struct TapPixels {
@@ -101,7 +101,7 @@ template <bool FORWARD> struct TapPixels {
     }
 };
 
-// Backward. Element (outer, k): weight of input channel `outer`, at the output channel and the tap k.
+// Backward. Element (outer, k): weight of input channel `outer`, at the output channel and the tap of k.
 struct TapWeights {
     static constexpr bool along_k = false, gathers = false;
     const Element* data;
@@ -128,7 +128,8 @@ struct TapWeights {
     }
 };
 
-// Weights. Element (outer, k): the channel `outer` of the input under the tap `outer` at output pixel k of all images.
+// Weights. Here `outer` counts channels and taps. Element (outer, k): the channel of `outer`, of the input pixel that its tap meets at output pixel
+// k of all images.
 struct TapChannels {
     static constexpr bool along_k = false, gathers = false;
     const Element* data;

@@ -126,6 +126,19 @@ impl Bench {
     }
 }
 
+/// As a launch in a program gives it to both.
+#[tokio::test]
+async fn a_launch_option_that_the_kernel_asks_for_is_one_nevertheless() {
+    let Some(bench) = bench(Limits::default()) else { return };
+    let asks = SOURCE.replace("BLOCK: tl.constexpr", "BLOCK: tl.constexpr, num_warps: tl.constexpr");
+    for warps in [2, 4] {
+        let plain = bench.build(&bench.unit(SOURCE, "gfx942-304", [128, warps, 1], 1)).await.unwrap();
+        let built = bench.build(&bench.unit(&asks, "gfx942-304", [128, warps, 1], 1)).await.unwrap();
+        assert_eq!(built.launches[0].block, [64 * u32::try_from(warps).unwrap(), 1, 1]);
+        assert_eq!(built.launches[0].block, plain.launches[0].block);
+    }
+}
+
 #[tokio::test]
 async fn launches_are_as_triton_made_the_kernel() {
     let Some(bench) = bench(Limits::default()) else { return };

@@ -152,13 +152,13 @@ class Compiler:
         return {"kernels": kernels}
 
     def chosen(self, backend, defines, functions):
-        """The launch options among the defines. What is neither one nor a constexpr of a function is refused."""
+        """The launch options among the defines, also those that are constexprs of a function: a launch gives them to both. What is neither one is refused."""
         constexprs = {p.name for fn in functions for p in fn.params if p.is_constexpr}
         options = {}
         for name, value in defines.items():
-            if name in constexprs:
-                continue
             if name not in OPTIONS or not any(name in known for known in self.options.values()):
+                if name in constexprs:
+                    continue
                 names = ", ".join(fn.__name__ for fn in functions)
                 raise Refused(f"{name}: neither a tl.constexpr of {names} nor a launch option of Triton {self.version}")
             # None is what an option has that is not given.

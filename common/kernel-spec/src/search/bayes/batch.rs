@@ -113,11 +113,12 @@ fn improving(
             let gain = one.chance * improvement(best - one.mean, deviation);
             (gain, if one.is_compiled { gain } else { gain * TO_COMPILE })
         });
-        let open = gains.enumerate().filter(|(at, _)| !chosen.contains(at));
-        let most = open.reduce(|most, next| if next.1.1 > most.1.1 { next } else { most });
-        let Some((at, (gain, _))) = most else { break };
+        let open: Vec<(usize, (f64, f64))> = gains.enumerate().filter(|(at, _)| !chosen.contains(at)).collect();
+        let most = open.iter().copied().reduce(|most, next| if next.1.1 > most.1.1 { next } else { most });
+        let Some((at, _)) = most else { break };
         chosen.push(at);
-        expected += gain * unit;
+        // Whether to go on is not asked of what is compiled alone.
+        expected += open.iter().map(|(_, (gain, _))| *gain).fold(0.0, f64::max) * unit;
         doubt.learn(at);
     }
     Some((chosen.into_iter().filter_map(|at| short.get(at).map(|one| one.at)).collect(), expected))
