@@ -32,14 +32,14 @@ use serde_json::json;
     Each problem stands in the file once, in the order in which it was first met, below a comment with the number of \
     commands that asked for it.\n\n\
     With --triton the program does not tune: each function with @triton.autotune gets a config that \
-    Triton remembers, or the first that runs. A kernel spec of it, with its sources and arguments, goes \
+    Triton remembers, or the first that runs, and each kernel of torch.compile the first. A kernel spec of it, with its sources and arguments, goes \
     to a folder for each tuning key; `bluefin tune --triton` finds the fastest config of each. Of \
     tensors of floats mean and spread are kept, of tensors of integers their elements.")]
 pub struct CaptureArgs {
     /// What to call the problems
     #[arg(short, long, required_unless_present = "triton")]
     tag: Option<TagName>,
-    /// Capture the kernels that Triton's autotuner meets, into the folder of --output
+    /// Capture the kernels that the autotuners of Triton and torch.compile meet, into the folder of --output
     #[arg(long, requires = "output", conflicts_with = "tag")]
     triton: bool,
     /// With --triton: capture launches of functions without @triton.autotune as well. What they choose is warps and stages, and blocks that

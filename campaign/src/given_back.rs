@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use bluefin_common::files::FileSet;
 use bluefin_common::spelled::counted;
-use bluefin_triton::{Captured, Error, Tuned, Winners};
+use bluefin_triton::{CacheOf, Captured, Error, Tuned, Winners};
 
 /// What `apply` and `gain` read.
 const TUNED: &str = "triton-tuned.json";
-/// A folder as Triton's cache on disk is one.
-const CACHE: &str = "triton-cache";
+/// Folders as the caches of Triton and of PyTorch's Inductor on disk are.
+const TRITON_CACHE: &str = "triton-cache";
+const INDUCTOR_CACHE: &str = "inductor-cache";
 /// What the exporter says of Triton's kernels.
 const WINNERS: &str = "triton.json";
 
@@ -40,34 +41,39 @@ pub fn write(folders: &[PathBuf], out: &Path) -> anyhow::Result<Option<String>> 
         return Ok(None);
     }
     put(out, TUNED, &tuned.document())?;
-    let mut files = 0;
-    for (folder, name, text) in tuned.cache() {
-        let folder = out.join(CACHE).join(folder);
+    for cached in tuned.cached() {
+        let folder = out.join(folder_of(cached.cache)).join(&cached.folder);
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        put(&folder, name, &text)?;
-        files += 1;
+        put(&folder, &cached.file, &cached.text())?;
     }
-    let (cache, shown) = (out.join(CACHE), out.display());
+    let shown = out.display();
     let mut said = format!(
         "{}: {}\n  in the program:     bluefin apply --triton {shown} -- python3 PROGRAM\n",
         out.join(TUNED).display(),
         counted(tuned.kernels().len(), "config"),
     );
-    if files > 0 {
-        said += &format!(
-            "  or without bluefin: TRITON_CACHE_AUTOTUNING=1 TRITON_CACHE_DIR={} python3 PROGRAM\n",
-            cache.display()
-        );
+    let without = [
+        (CacheOf::Triton, "TRITON_CACHE_AUTOTUNING=1 TRITON_CACHE_DIR"),
+        (CacheOf::Inductor, "TORCHINDUCTOR_CACHE_DIR"),
+    ];
+    for (cache, variables) in without {
+        if tuned.cached().iter().any(|cached| cached.cache == cache) {
+            let folder = out.join(folder_of(cache));
+            said += &format!("  or without bluefin: {variables}={} python3 PROGRAM\n", folder.display());
+        }
     }
     if let [(name, why), ..] = tuned.uncached() {
-        said += &format!(
-            "  {} not in {}, such as {name}: {why}\n",
-            counted(tuned.uncached().len(), "config"),
-            cache.display()
-        );
+        said += &format!("  {} in no cache, such as {name}: {why}\n", counted(tuned.uncached().len(), "config"));
     }
     said += &format!("  what it gives:      bluefin gain --triton {shown} -- python3 PROGRAM");
     Ok(Some(said))
+}
+
+fn folder_of(cache: CacheOf) -> &'static str {
+    match cache {
+        CacheOf::Triton => TRITON_CACHE,
+        CacheOf::Inductor => INDUCTOR_CACHE,
+    }
 }
 
 /// The document of the hook in a folder that `tune --triton` wrote.

@@ -1,4 +1,5 @@
-//! `bluefin capture --triton`: runs a Python program and writes down each kernel that Triton's autotuner meets in it.
+//! `bluefin capture --triton`: runs a Python program and writes down each kernel that the autotuners of Triton and of PyTorch's
+//! Inductor meet in it.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -45,7 +46,7 @@ fn say(text: &mut String, folder: &Path, captures: &[Captured], left: &[Left]) -
         return writeln!(
             text,
             "bluefin: {shown}: no kernel was captured: the program launched no function with @triton.autotune and more than one \
-             config, or ran as `python -I` or `-S`, or ended by a signal"
+             config, none of torch.compile (mode=\"max-autotune\", or --jit) either, or ran as `python -I` or `-S`, or ended by a signal"
         );
     }
     let kernels = counted(captures.len() as u64, "kernel");

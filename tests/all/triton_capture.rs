@@ -37,7 +37,18 @@ impl Program {
         command.args(arguments).arg("--").arg(&self.python).args(["-W", "ignore"]).arg(stand_ins.join(program));
         command.envs(environment.iter().copied()).env("PYTHONDONTWRITEBYTECODE", "1");
         command.env("TRITON_CACHE_DIR", self.folder.path().join("triton"));
+        command.env("TORCHINDUCTOR_CACHE_DIR", self.folder.path().join("inductor"));
         command
+    }
+
+    /// The same without bluefin.
+    fn alone(&self, program: &str, environment: &[(&str, &str)]) -> String {
+        let mut command = Command::new(&self.python);
+        command
+            .args(["-W", "ignore"])
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-ins/triton").join(program));
+        command.current_dir(self.folder.path()).env("PYTHONDONTWRITEBYTECODE", "1").envs(environment.iter().copied());
+        text(&expect(&mut command, 0).stdout)
     }
 
     fn captured(&self, kernels: &str) -> Value {
@@ -141,11 +152,59 @@ fn what_was_found_comes_back_into_the_program() {
     let (printed, said) = apply(&[kernels("sums 64"), ("STAND_IN_TARGET", "hip gfx90a 64")]);
     assert!(printed.ends_with("benchmarked 3\n") && said.contains("what was found is for gfx942"), "{printed}{said}");
     // And without bluefin: the choice is in Triton's own cache.
-    let mut alone = Command::new(&program.python);
-    alone.args(["-W", "ignore"]).arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-ins/triton/program.py"));
-    alone.env("TRITON_CACHE_AUTOTUNING", "1").env("TRITON_CACHE_DIR", folder.join("triton-cache"));
-    let printed = text(&expect(alone.env("PYTHONDONTWRITEBYTECODE", "1").envs([kernels("sums 64")]), 0).stdout);
+    let cache = [("TRITON_CACHE_AUTOTUNING", "1"), ("TRITON_CACHE_DIR", "out/triton-cache"), kernels("sums 64")];
+    let printed = program.alone("program.py", &cache);
     assert!(printed.contains(&format!("gather BLOCK: {found}")) && printed.ends_with("benchmarked 0\n"), "{printed}");
+}
+
+/// A kernel that PyTorch's Inductor wrote is captured, checked, tuned and given back as the program's own are, by the hook and by Inductor's
+/// own cache: it benchmarks nothing, and compiles one config.
+#[test]
+fn a_kernel_of_inductors_goes_the_same_way() {
+    let Some(program) = Program::new() else { return };
+    let machine = HipMachine::new("gfx942-304");
+    let capture = ["capture", "--triton", "-o", "kernels", "--json"];
+    for descends in [&[][..], &[("STAND_IN_DESCENDS", "1")]] {
+        let _ = std::fs::remove_dir_all(program.folder.path().join("kernels"));
+        let output = expect(&mut program.run(&capture, "compiled.py", descends), 0);
+        let printed = text(&output.stdout);
+        assert!(printed.starts_with("add XBLOCK: 64") && printed.ends_with("benchmarked 0\n"), "{printed}");
+        let report: Value = serde_json::from_str(text(&output.stderr).lines().last().unwrap()).unwrap();
+        let spec = program.spec(&report, "triton_poi_fused_add_0", 0);
+        assert!(spec.contains("grid = [\"ceil_div(500, XBLOCK)\"]") && spec.contains("role = \"inout\""), "{spec}");
+        let check = ["check", "--triton", "kernels", "--json", "--target", "gfx1100"];
+        let checked = json(&expect(program.bluefin().args(check), 0));
+        let results: Vec<_> = checked["candidates"].as_array().unwrap().iter().map(|one| &one["result"]).collect();
+        assert_eq!(results, ["right"; 3]);
+        let mut tune = program.bluefin();
+        tune.args(["tune", "--triton", "kernels", "--device", "gpu", "--budget", "thorough"]);
+        tune.envs(machine.environment()).env("BLUEFIN_STANDIN_BACKEND", "executed");
+        tune.env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
+        let said = text(&expect(&mut tune, 0).stderr);
+        assert!(
+            said.contains("  or without bluefin: TORCHINDUCTOR_CACHE_DIR=out/inductor-cache python3 PROGRAM"),
+            "{said}"
+        );
+        let path = program.folder.path().join("out/triton-tuned.json");
+        let mut tuned: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let found = tuned["kernels"][0]["kwargs"]["XBLOCK"]["int"].as_u64().unwrap();
+        let cache = ("TORCHINDUCTOR_CACHE_DIR", "out/inductor-cache");
+        let printed = program.alone("compiled.py", &[descends, &[cache]].concat());
+        assert!(printed.contains(&format!("add XBLOCK: {found}")) && printed.ends_with("benchmarked 0\n"), "{printed}");
+        // One that is in no list, so that it must have been told; for another size, which is in the same file, that of the nearest.
+        tuned["kernels"][0]["kwargs"]["XBLOCK"]["int"] = 512.into();
+        std::fs::write(&path, tuned.to_string()).unwrap();
+        for (size, said) in [("500", "1 tuning key had the config"), ("900", "1 that of the nearest key")] {
+            let environment = [descends, &[("STAND_IN_SIZE", size)]].concat();
+            let output = expect(&mut program.run(&["apply", "--triton", "out"], "compiled.py", &environment), 0);
+            let (printed, told) = (text(&output.stdout), text(&output.stderr));
+            assert!(printed.starts_with("add XBLOCK: 512") && printed.ends_with("benchmarked 0\n"), "{printed}");
+            assert!(told.contains(said), "{told}");
+        }
+        let other = [("STAND_IN_TARGET", "hip gfx90a 64")];
+        let output = expect(&mut program.run(&["apply", "--triton", "out"], "compiled.py", &other), 0);
+        assert!(text(&output.stderr).contains("what was found is for gfx942"), "{}", text(&output.stderr));
+    }
 }
 
 /// What is tuned on another GPU than the one it was captured on is for that other one alone, and Triton finds it there.
@@ -163,17 +222,14 @@ fn what_is_tuned_on_another_gpu_is_for_that_one() {
     let said = text(&expect(&mut on(&other, &["tune"]), 0).stderr);
     assert!(said.contains("TRITON_CACHE_DIR=out/triton-cache"), "{said}");
     let alone = |target: &str| {
-        let mut alone = Command::new(&program.python);
-        alone
-            .args(["-W", "ignore"])
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-ins/triton/program.py"));
         let out = program.folder.path().join("out");
         // A copy: the program keeps there what it finds by itself.
         let cache = program.folder.path().join(format!("cache-{target}"));
         expect(Command::new("cp").arg("-r").arg(out.join("triton-cache")).arg(&cache), 0);
-        alone.env("TRITON_CACHE_AUTOTUNING", "1").env("TRITON_CACHE_DIR", cache);
-        alone.env("STAND_IN_TARGET", format!("hip {target} 64")).env("STAND_IN_KERNELS", "sums 64");
-        text(&expect(alone.env("PYTHONDONTWRITEBYTECODE", "1"), 0).stdout)
+        let (cache, target) = (cache.display().to_string(), format!("hip {target} 64"));
+        let asked = [("TRITON_CACHE_AUTOTUNING", "1"), ("TRITON_CACHE_DIR", cache.as_str())];
+        let stand_in = [("STAND_IN_TARGET", target.as_str()), ("STAND_IN_KERNELS", "sums 64")];
+        program.alone("program.py", &[asked, stand_in].concat())
     };
     for (target, benchmarked) in [("gfx90a", 0), ("gfx942", 3)] {
         let printed = alone(target);

@@ -142,6 +142,23 @@ pub(crate) struct Cache {
     pub(crate) elsewhere: BTreeMap<String, String>,
     pub(crate) file: Option<String>,
     pub(crate) why: Option<String>,
+    /// It is a kernel of Inductor's.
+    #[serde(default)]
+    pub(crate) inductor: Option<Inductor>,
+}
+
+/// Where PyTorch's Inductor looks for its choice, and what has to stand there: `torch._inductor.runtime.autotune_cache`.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Inductor {
+    /// In its cache.
+    pub(crate) folder: String,
+    pub(crate) file: String,
+    /// Digest of the configs that it chooses from.
+    pub(crate) configs_hash: String,
+    /// Name of the file that it wrote the kernel into, made of what is in it.
+    pub(crate) source: String,
+    /// It takes a config that is none of its list: it looks around its choice itself (`coordinate_descent_tuning`).
+    pub(crate) any_config: bool,
 }
 
 /// What one process of the program did.
@@ -188,9 +205,11 @@ impl Captured {
             return Err(Error::Format { path, found: captured.format, expected: FORMAT });
         }
         let cache = &captured.cache;
-        let places = [&cache.folder, &cache.file].into_iter().flatten().chain(cache.elsewhere.values());
+        let inductor = cache.inductor.iter().flat_map(|inductor| [&inductor.folder, &inductor.file]);
+        let triton = [&cache.folder, &cache.file].into_iter().flatten().chain(cache.elsewhere.values());
+        let places = triton.chain(inductor);
         // Files will be written there: whose capture it is may be anybody's.
-        if let Some(found) = places.into_iter().find(|name| !is_plain(name)) {
+        if let Some(found) = { places }.find(|name| !is_plain(name)) {
             let reason = format!("cache: found {found:?}");
             return Err(Error::Document { path, reason, expected: "the name of a file" });
         }

@@ -22,4 +22,4 @@ pub use error::Error;
 pub use gain::{Gained, Run, Runs, Spread};
 pub use hook::{Contents, Hook, Mode};
 pub use spec::{LISTED, WIDENED};
-pub use tuned::{Applied, Given, Tuned, TunedKernel, Winner, Winners};
+pub use tuned::{Applied, CacheOf, Cached, Given, Tuned, TunedKernel, Winner, Winners};

@@ -5,7 +5,7 @@ use std::path::Path;
 use bluefin_kernel_spec::{Bundle, KernelSpec};
 use serde_json::{Value as Json, json};
 
-use crate::{Captured, Choice, Process, Tuned, Winner, Winners};
+use crate::{CacheOf, Captured, Choice, Process, Tuned, Winner, Winners};
 
 const NAME: &str = "scale-0badcafe";
 
@@ -135,14 +135,13 @@ fn winners_come_back_as_triton_has_them() {
     std::fs::write(&path, exported.to_string()).unwrap();
     let winners = Winners::read(&path).unwrap();
     let tuned = Tuned::of(&[captured], &winners);
-    let cached: Vec<_> = tuned.cache().collect();
-    let (place, name, text) = &cached[0];
-    assert_eq!((*place, *name, cached.len()), ("ABC", "scale.autotune.json", 1));
+    let [file] = tuned.cached() else { panic!("{:?}", tuned.cached()) };
+    assert_eq!((file.cache, &*file.folder, &*file.file), (CacheOf::Triton, "ABC", "scale.autotune.json"));
     let config = json!({
         "kwargs": { "BLOCK": 128 }, "num_warps": 8, "num_ctas": 1, "num_stages": 3, "maxnreg": null, "pre_hook": null, "ir_override": null,
     });
     let expected = json!({ "key": [1000, "torch.bfloat16"], "configs_timings": [[config, [0.25, 0.25, 0.25]]] });
-    assert_eq!(serde_json::from_str::<Json>(text).unwrap(), expected);
+    assert_eq!(serde_json::from_str::<Json>(&file.text()).unwrap(), expected);
     let document: Json = serde_json::from_str(&tuned.document()).unwrap();
     assert_eq!(
         document["kernels"][0]["options"],
@@ -164,12 +163,38 @@ fn what_another_gpu_is_for_is_said_and_kept_where_that_one_looks() {
     let target = |tuned: &Tuned| serde_json::from_str::<Json>(&tuned.document()).unwrap()["target"].clone();
     let known = tuned("sm_90");
     assert_eq!(target(&known), json!({ "backend": "cuda", "arch": 90, "warp_size": 32 }));
-    assert_eq!(known.cache().map(|(folder, _, _)| folder.to_string()).collect::<Vec<_>>(), ["DEF"]);
+    assert_eq!(known.cached().iter().map(|file| &*file.folder).collect::<Vec<_>>(), ["DEF"]);
     let unknown = tuned("gfx90a");
     assert_eq!(target(&unknown), json!({ "backend": "hip", "arch": "gfx90a", "warp_size": 64 }));
-    assert_eq!(unknown.cache().count(), 0);
+    assert_eq!(unknown.cached().len(), 0);
     let why = "its capture on gfx942 does not say where Triton looks for it on gfx90a";
     assert_eq!(unknown.uncached(), [(NAME.to_string(), why.to_string())]);
+}
+
+#[test]
+fn inductor_is_told_what_it_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let tuned = |any_config: bool, block: u32, architecture: &str| {
+        let mut document = document();
+        let inductor = json!({ "folder": "zz", "file": "k.best_config", "configs_hash": "abc", "source": "czz.py", "any_config": any_config });
+        document["cache"] = json!({ "why": "it is Inductor's", "inductor": inductor });
+        let captured = put(folder.path(), &document);
+        let params = [("BLOCK".to_string(), json!(block)), ("num_warps".to_string(), json!(4))];
+        let by_name = [(NAME.to_string(), Winner { params: params.into(), median_ms: 0.125 })].into();
+        Tuned::of(&[captured], &Winners { architecture: architecture.to_string(), by_name })
+    };
+    for (any_config, block) in [(false, 256), (true, 64)] {
+        let tuned = tuned(any_config, block, "gfx942");
+        let [file] = tuned.cached() else { panic!("{:?}", tuned.uncached()) };
+        assert_eq!((file.cache, &*file.folder, &*file.file), (CacheOf::Inductor, "zz", "k.best_config"));
+        let expected = json!({
+            "BLOCK": block, "num_warps": 4, "num_stages": 3, "configs_hash": "abc", "found_by_coordesc": any_config,
+        });
+        assert_eq!(serde_json::from_str::<Json>(&file.text()).unwrap(), expected);
+    }
+    let why = |any_config, block, architecture| tuned(any_config, block, architecture).uncached()[0].1.clone();
+    assert_eq!(why(false, 64, "gfx942"), "it is none of Inductor's list, and coordinate_descent_tuning is off");
+    assert_eq!(why(true, 64, "gfx90a"), "Inductor wrote it for gfx942, and writes another for gfx90a");
 }
 
 /// A config as Triton's cache has it, with its times.

@@ -8,7 +8,7 @@ use bluefin_common::target::Target;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use crate::captured::{Captured, Typed};
+use crate::captured::{Captured, Config, Inductor, Typed};
 use crate::error::Error;
 
 /// Version of the document; changes when a field changes its meaning.
@@ -54,6 +54,9 @@ pub struct TunedKernel {
     source: String,
     /// It has no autotuner.
     jit: bool,
+    /// Name of the file that Inductor wrote it into.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inductor: Option<String>,
     key: Vec<Json>,
     kwargs: BTreeMap<String, Typed>,
     options: BTreeMap<String, Typed>,
@@ -61,12 +64,21 @@ pub struct TunedKernel {
     pub median_ms: f64,
 }
 
-/// A file of Triton's cache.
+/// A file of a cache.
 #[derive(Clone, Debug)]
-struct Cached {
-    folder: String,
-    file: String,
+pub struct Cached {
+    pub cache: CacheOf,
+    /// In the cache.
+    pub folder: String,
+    pub file: String,
     content: Json,
+}
+
+/// Who reads a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheOf {
+    Triton,
+    Inductor,
 }
 
 #[derive(Deserialize)]
@@ -116,20 +128,16 @@ impl Tuned {
             let (architecture, own) = (&winners.architecture, capture.architecture());
             tuned.target = if *architecture == own { capture.target.clone() } else { in_triton(architecture) };
             let (kwargs, options) = (winner.part(&first.kwargs), winner.part(&first.options));
-            if let Some((folder, file)) = capture.places().get(architecture) {
-                let row = winner.cached(capture);
-                let content = json!({ "key": capture.key, "configs_timings": [row] });
-                tuned.cached.push(Cached { folder: (*folder).to_string(), file: (*file).to_string(), content });
-            } else {
-                let elsewhere =
-                    || format!("its capture on {own} does not say where Triton looks for it on {architecture}");
-                tuned.uncached.push((capture.name(), capture.cache.why.clone().unwrap_or_else(elsewhere)));
+            match winner.file(capture, architecture, &own) {
+                Ok(file) => tuned.cached.push(file),
+                Err(why) => tuned.uncached.push((capture.name(), why)),
             }
             tuned.kernels.push(TunedKernel {
                 name: capture.name(),
                 function: capture.function.clone(),
                 source: source.clone(),
                 jit: capture.jit,
+                inductor: capture.cache.inductor.as_ref().map(|inductor| inductor.source.clone()),
                 key: capture.key.clone(),
                 kwargs,
                 options,
@@ -151,15 +159,24 @@ impl Tuned {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// Captures for which Triton looks for nothing on disk, and why: a hook can give them theirs.
+    /// Captures for which nothing is looked for on disk, and why: a hook can give them theirs.
     #[must_use]
     pub fn uncached(&self) -> &[(String, String)] {
         &self.uncached
     }
 
-    /// Files of Triton's cache on disk, by their place in it.
-    pub fn cache(&self) -> impl Iterator<Item = (&str, &str, String)> {
-        self.cached.iter().map(|one| (one.folder.as_str(), one.file.as_str(), one.content.to_string()))
+    /// Files of the caches that Triton and Inductor have on disk.
+    #[must_use]
+    pub fn cached(&self) -> &[Cached] {
+        &self.cached
+    }
+}
+
+impl Cached {
+    /// What is in it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.content.to_string()
     }
 }
 
@@ -191,6 +208,45 @@ impl Winner {
     pub(crate) fn cached(&self, capture: &Captured) -> Option<Json> {
         let (first, ms) = (capture.configs.first()?, self.median_ms);
         Some(json!([config(&self.part(&first.kwargs), &self.part(&first.options)), [ms, ms, ms]]))
+    }
+
+    /// The file in which the program looks for it on GPUs of `architecture`, where the capture is of those of `own`; or why there is none.
+    fn file(&self, capture: &Captured, architecture: &str, own: &str) -> Result<Cached, String> {
+        if let Some(place) = &capture.cache.inductor {
+            return self.of_inductor(place, capture, architecture, own);
+        }
+        let Some((folder, file)) = capture.places().get(architecture).copied() else {
+            let elsewhere = || format!("its capture on {own} does not say where Triton looks for it on {architecture}");
+            return Err(capture.cache.why.clone().unwrap_or_else(elsewhere));
+        };
+        let content = json!({ "key": capture.key, "configs_timings": [self.cached(capture)] });
+        Ok(Cached { cache: CacheOf::Triton, folder: folder.to_string(), file: file.to_string(), content })
+    }
+
+    /// As Inductor's cache has it. It takes what is in its list, and others where it looks around its choice itself.
+    fn of_inductor(
+        &self,
+        place: &Inductor,
+        capture: &Captured,
+        architecture: &str,
+        own: &str,
+    ) -> Result<Cached, String> {
+        if architecture != own {
+            return Err(format!("Inductor wrote it for {own}, and writes another for {architecture}"));
+        }
+        let chosen = |config: &Config| (self.part(&config.kwargs), self.part(&config.options));
+        let is_it = |config: &&Config| chosen(config) == (config.kwargs.clone(), config.options.clone());
+        if !place.any_config && !capture.configs.iter().any(|config| is_it(&config)) {
+            return Err("it is none of Inductor's list, and coordinate_descent_tuning is off".to_string());
+        }
+        let (kwargs, options) = capture.configs.first().map(chosen).unwrap_or_default();
+        let options = options.iter().filter(|(name, _)| matches!(name.as_str(), "num_warps" | "num_stages"));
+        let mut content: serde_json::Map<String, Json> =
+            kwargs.iter().chain(options).map(|(name, value)| (name.clone(), plain(value))).collect();
+        content.insert("configs_hash".to_string(), json!(place.configs_hash));
+        content.insert("found_by_coordesc".to_string(), json!(place.any_config));
+        let (folder, file) = (place.folder.clone(), place.file.clone());
+        Ok(Cached { cache: CacheOf::Inductor, folder, file, content: content.into() })
     }
 
     /// What it says of these names; of others what is there.

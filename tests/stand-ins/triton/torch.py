@@ -12,6 +12,8 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver as _driver
 
 benchmarked = 0
+# Its modules, which are imported by name.
+__path__ = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "parts")]
 
 
 class dtype:

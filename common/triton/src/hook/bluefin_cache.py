@@ -12,8 +12,8 @@ class NotOnDisk(Exception):
 
 def parts(taken):
     """What Triton's cache on disk calls the choice for this key, and what that name is made of."""
-    if hasattr(taken.tuner, "why"):
-        return {"why": taken.tuner.why}
+    if hasattr(taken.tuner, "cache_place"):
+        return taken.tuner.cache_place()
     if not taken.key:
         return {"why": "Triton keeps no choice on disk where the key is empty"}
     from triton.runtime import cache as caches

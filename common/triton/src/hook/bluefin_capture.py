@@ -372,7 +372,7 @@ class Taken:
             "python": "%d.%d" % sys.version_info[:2],
             "target": self.target,
             "device": device_name(),
-            "jit": hasattr(self.tuner, "configs_least"),
+            "jit": getattr(self.tuner, "plain", False),
             "key": [plain_key(one) for one in self.key],
             "key_names": [name for name in self.tuner.keys if name in self.given],
             "arguments": self.arguments,

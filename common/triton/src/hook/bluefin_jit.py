@@ -32,7 +32,8 @@ class Plain:
     cache_results = False
     user_defined_pre_hook = False
     reset_to_zero = restore_value = ()
-    why = "it has no autotuner, so that Triton looks for no choice"
+    # Whether a program launches it without an autotuner.
+    plain = True
 
     def __init__(self, autotuner, function, args, kwargs):
         import triton
@@ -49,6 +50,10 @@ class Plain:
         self.configs = [autotuner.Config({name: given[name] for name in chosen}, **options)]
         # What is chosen is no option of the launch any more.
         self.kwargs = {name: value for name, value in kwargs.items() if name not in OPTIONS}
+
+    @staticmethod
+    def cache_place():
+        return {"why": "it has no autotuner, so that Triton looks for no choice"}
 
     def read_by_grid(self, given):
         """Constexprs that are sizes of blocks: the grid is computed from them."""

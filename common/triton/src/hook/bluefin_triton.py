@@ -1,4 +1,4 @@
-"""Wraps `Autotuner.run` of Triton: captures what is tuned, or gives it what was found.
+"""Wraps `Autotuner.run` of Triton, and what Inductor has in its place: captures what is tuned, or gives it what was found.
 
 `BLUEFIN_TRITON` says which, as JSON: {"mode": "capture", "folder": path, "contents": "all" or "integers" or "none", "jit": bool, "gpus":
 [[name, [backend, name there, lanes of a warp]]]}, or {"mode": "apply", "tuned": path, "gives": bool, "folder": path, "times": bool}. Nothing
@@ -18,10 +18,10 @@ import threading
 SLEEP = 1_000_000
 
 
-def install(autotuner):
-    """Wraps `Autotuner` of the module `triton.runtime.autotuner`."""
-    asked = json.loads(os.environ["BLUEFIN_TRITON"])
-    original = autotuner.Autotuner.run
+@functools.cache
+def around_all():
+    """What this process does with autotuners: one for all kinds of them."""
+    asked, autotuner = json.loads(os.environ["BLUEFIN_TRITON"]), sys.modules["triton.runtime.autotuner"]
     if asked["mode"] == "capture":
         import bluefin_capture
 
@@ -31,6 +31,22 @@ def install(autotuner):
 
         around = bluefin_apply.Apply(autotuner, asked)
     atexit.register(around.end)
+    return around
+
+
+def install_inductor(heuristics):
+    """Wraps what Inductor has of its own, in the module `torch._inductor.runtime.triton_heuristics`."""
+    # Without Triton it is for CPUs alone.
+    if "triton.runtime.autotuner" in sys.modules:
+        import bluefin_inductor
+
+        bluefin_inductor.install(heuristics, around_all())
+
+
+def install(autotuner):
+    """Wraps `Autotuner` of the module `triton.runtime.autotuner`."""
+    original = autotuner.Autotuner.run
+    around = around_all()
     inside = wrap_launches(around) if around.takes_jit else contextlib.nullcontext()
 
     @functools.wraps(original)

@@ -1,6 +1,7 @@
 """Started by every Python below `bluefin capture --triton`, `apply` and `gain`, since this folder is first on PYTHONPATH.
 
-Waits for Triton's autotuner to be imported, and has `bluefin_triton` wrap it. Whatever goes wrong here is no matter of the program's.
+Waits for Triton's autotuner and Inductor's to be imported, and has `bluefin_triton` wrap them. Whatever goes wrong here is no matter of the
+program's.
 """
 
 import importlib.abc
@@ -10,16 +11,17 @@ import os
 import sys
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
-_WATCHED = "triton.runtime.autotuner"
+# What wraps a module.
+_WATCHED = {"triton.runtime.autotuner": "install", "torch._inductor.runtime.triton_heuristics": "install_inductor"}
 
 
 class _Watch(importlib.abc.MetaPathFinder):
-    """Lets the module be found by those behind it, and wraps it once it is loaded."""
+    """Lets the modules be found by those behind it, and wraps them once they are loaded."""
 
     def find_spec(self, name, path, target=None):
-        if name != _WATCHED:
+        wrap = _WATCHED.pop(name, None)
+        if wrap is None:
             return None
-        sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None:
             return spec
@@ -30,9 +32,9 @@ class _Watch(importlib.abc.MetaPathFinder):
             try:
                 import bluefin_triton
 
-                bluefin_triton.install(module)
+                getattr(bluefin_triton, wrap)(module)
             except Exception as error:
-                print(f"bluefin: Triton's autotuner is left as it is: {error!r}", file=sys.stderr)
+                print(f"bluefin: the autotuner of {name} is left as it is: {error!r}", file=sys.stderr)
 
         spec.loader.exec_module = exec_module
         return spec

@@ -1,0 +1,311 @@
+"""Kernels of `torch.compile`: Inductor has an autotuner of its own, one for each kernel that it writes. They are captured, or given what was
+found, as Triton's autotuners are.
+
+Inductor compiles all configs before it times them, in processes of its own. A capture leaves that, and has it time none.
+"""
+
+import functools
+import inspect
+import os
+import time
+
+from bluefin_capture import Taken, has_events, refusals
+from bluefin_triton import Left, State, between_events
+
+# The autotuners of a program are locked by themselves: each is run by one thread at a time.
+_STATE = State()
+
+
+def install(heuristics, around):
+    """Wraps `CachingAutotuner` of the module `torch._inductor.runtime.triton_heuristics`."""
+    tuner = heuristics.CachingAutotuner
+    original = tuner.run
+    kernels = (Giving if hasattr(around, "gives") else Capturing)(heuristics, around)
+
+    @functools.wraps(original)
+    def run(self, *args, **kwargs):
+        return kernels.run(original, self, args, kwargs)
+
+    tuner.run = run
+    kernels.wrap_cache()
+
+
+class Kernel:
+    """What stands in for Triton's autotuner of a kernel of Inductor's, and a launch of it."""
+
+    configs_least = 1
+    cache_results = False
+    user_defined_pre_hook = False
+    why = "it is Inductor's, which has a cache of its own"
+
+    def __init__(self, heuristics, tuner, args, kwargs):
+        self.heuristics, self.tuner = heuristics, tuner
+        self.fn = function_of(tuner)
+        self.base_fn, self.arg_names = self.fn.fn, self.fn.arg_names
+        launcher = tuner.launchers[0]
+        names = [name for name in inspect.signature(launcher).parameters if name not in ("stream", "grid")]
+        given = {**tuner.triton_meta.get("constants", {}), **dict(zip(names, args)), **kwargs}
+        given.pop("stream", None)
+        self.own_grid = given.pop("grid", None)
+        # Sizes of a grid that the program computed: no arguments of the kernel.
+        self.beside = {name: value for name, value in given.items() if name not in self.arg_names}
+        self.configs = [one.config for one in tuner.launchers]
+        chosen = {name for config in self.configs for name in config.kwargs}
+        self.given = {name: value for name, value in given.items() if name in self.arg_names and name not in chosen}
+        self.keys = [name for name, value in self.given.items() if isinstance(value, int) and not isinstance(value, bool)]
+        self.key = tuple(self.given[name] for name in self.keys)
+        self.key += tuple(str(value.dtype) for value in self.given.values() if hasattr(value, "dtype"))
+        self.reset_to_zero = tuple(getattr(tuner, "reset_to_zero_arg_names", ()))
+        self.restore_value = tuple(getattr(tuner, "mutated_arg_names", ()))
+
+    def arguments(self):
+        """The arguments by name, as `Taken` wants them."""
+        options = {}
+        if "enable_fp_fusion" in self.tuner.triton_meta:
+            options["enable_fp_fusion"] = self.tuner.triton_meta["enable_fp_fusion"]
+        return {**self.given, **options, "grid": self.grid}
+
+    def grid(self, meta):
+        """The grid where params have these values, by Inductor's own rule."""
+        if self.own_grid is not None:
+            return self.own_grid(meta) if callable(self.own_grid) else self.own_grid
+        rule = self.heuristics.GridExpr.from_meta(self.tuner.inductor_meta, meta)
+        # What the rule asked for is what the grid depends on: the rest is looked at unseen.
+        sizes = {name: dict.__getitem__(meta, name) for name in dict.keys(meta)}
+        return rule.eval_slow({**sizes, **self.beside})
+
+    def cache_place(self):
+        """Where Inductor looks for its choice, and what has to stand there."""
+        saved = getattr(getattr(self.tuner, "save_cache_hook", None), "__self__", None)
+        local = getattr(saved, "local_cache", None)
+        if not local or not hasattr(saved, "configs_hash"):
+            return {"why": self.why}
+        folder, file = os.path.split(local[1])
+        return {
+            "why": self.why,
+            "inductor": {
+                "folder": os.path.basename(folder),
+                "file": file,
+                "configs_hash": saved.configs_hash,
+                "source": os.path.basename(self.tuner.filename),
+                "any_config": bool(self.tuner.inductor_meta.get("coordinate_descent_tuning")),
+            },
+        }
+
+    def compiled(self):
+        """The first config as Triton compiled it, with its code."""
+        import triton
+
+        found, compile = [], triton.compile
+
+        def noted(*args, **kwargs):
+            found.append(compile(*args, **kwargs))
+            return found[-1]
+
+        triton.compile = noted
+        try:
+            # Triton has it on disk.
+            self.tuner._precompile_config(self.configs[0])
+        finally:
+            triton.compile = compile
+        return found[0] if found else None
+
+
+class Capturing:
+    def __init__(self, heuristics, capture):
+        self.heuristics, self.capture = heuristics, capture
+
+    def wrap_cache(self):
+        """Has Inductor find no choice of before: of a kernel that has one it would not say what else there is."""
+        wrap_read_best(lambda original, self, *args: None)
+
+    def run(self, original, tuner, args, kwargs):
+        state = _STATE.of(tuner)
+        if "known" in state:
+            return self.again(state["known"], original, tuner, args, kwargs)
+        if "alone" in state:
+            return original(tuner, *args, **kwargs)
+        if not tuner.launchers:
+            tuner.precompile()
+        many, descends, taken = len(tuner.launchers) > 1, descends_from(tuner), None
+        if kwargs.get("benchmark_run") or is_capturing():
+            # Of arguments that Inductor makes up, or amid a graph, there is nothing to be learnt.
+            return self.with_one(original, tuner, args, kwargs)
+        if many or descends or self.capture.takes_jit:
+            state["known"] = {"calls": 1, "events": []}
+            taken = self.take(tuner, args, kwargs)
+            tuner.launchers = tuner.launchers[:1]
+            tuner.launchers[0].config.found_by_coordesc = True
+        else:
+            state["alone"] = True
+        launched = original(tuner, *args, **kwargs)
+        if taken is not None:
+            kernel, call = taken
+            try:
+                self.capture.seen[call.write(kernel.compiled(), kernel.configs[0])] = state["known"]
+            except Exception as error:
+                self.leave(kernel, error)
+        return launched
+
+    def take(self, tuner, args, kwargs):
+        """The launch with all that the kernel depends on; nothing where that can not be said."""
+        kernel = None
+        try:
+            kernel = Kernel(self.heuristics, tuner, args, kwargs)
+            if tuner.triton_meta.get("launch_cooperative_grid"):
+                raise Left("its blocks wait for each other, and are launched together")
+            return kernel, Taken(self.capture, kernel, kernel.key, (), kernel.arguments(), kernel.configs)
+        except Exception as error:
+            self.leave(kernel or Unknown(tuner), error)
+            return None
+
+    def leave(self, kernel, error):
+        self.capture.leave(kernel, error if isinstance(error, Left) else f"{type(error).__name__}: {error}")
+
+    @staticmethod
+    def with_one(original, tuner, args, kwargs):
+        """Runs with the first config, and leaves the others for the program."""
+        launchers, tuner.launchers = tuner.launchers, tuner.launchers[:1]
+        descends = tuner.inductor_meta.pop("coordinate_descent_tuning", None)
+        try:
+            return original(tuner, *args, **kwargs)
+        finally:
+            tuner.launchers = launchers
+            if descends is not None:
+                tuner.inductor_meta["coordinate_descent_tuning"] = descends
+
+    def again(self, known, original, tuner, args, kwargs):
+        known["calls"] += 1
+        if len(known["events"]) >= self.capture.timed_launches or not has_events():
+            return original(tuner, *args, **kwargs)
+        around, launched = between_events(lambda: original(tuner, *args, **kwargs))
+        known["events"].append(around)
+        return launched
+
+
+class Unknown:
+    """An autotuner whose kernel could not be looked at."""
+
+    def __init__(self, tuner):
+        self.__name__ = getattr(tuner.fn, "__name__", "kernel")
+        self.base_fn, self.__code__ = self, self
+        self.co_filename, self.co_firstlineno = getattr(tuner, "filename", None) or "?", 1
+
+
+class Giving:
+    def __init__(self, heuristics, apply):
+        self.heuristics, self.apply = heuristics, apply
+        self.of_file = {row["inductor"]: row for rows in apply.rows.values() for row in rows if row.get("inductor")}
+
+    def wrap_cache(self):
+        """Has Inductor find what was found where its cache would say what it chose before. A kernel whose file is the captured one is
+        compiled once then, for that config."""
+        if not self.apply.gives or not self.of_file:
+            return
+        from torch._inductor.runtime import autotune_cache
+
+        create = autotune_cache.AutotuneCache.create
+
+        def named(inductor_meta, filename, *args, **kwargs):
+            made = create(inductor_meta, filename, *args, **kwargs)
+            if made is not None:
+                made._bluefin_source = os.path.basename(filename)
+            return made
+
+        def read(original, cache, *args):
+            row = self.of_file.get(getattr(cache, "_bluefin_source", None))
+            return self.config(row) if row is not None and self.apply.is_for_this_gpu() else original(cache, *args)
+
+        autotune_cache.AutotuneCache.create = staticmethod(named)
+        wrap_read_best(read)
+
+    def config(self, row):
+        """The config of a row, with which Inductor is content."""
+        config = self.apply.config(row)
+        config.found_by_coordesc = True
+        return config
+
+    def run(self, original, tuner, args, kwargs):
+        state = _STATE.of(tuner)
+        if kwargs.get("benchmark_run"):
+            return original(tuner, *args, **kwargs)
+        if "known" in state:
+            return self.apply.again(state["known"], original, tuner, args, kwargs)
+        begin = time.monotonic()
+        if not tuner.launchers:
+            tuner.precompile()
+        known = state["known"] = {"function": tuner.fn.__name__, "calls": 1, "events": [], "key": ""}
+        try:
+            self.give(tuner, known, args, kwargs)
+        except Exception as error:
+            self.apply.left[f"{tuner.fn.__name__} {known['key']}"] = f"{type(error).__name__}: {error}"
+        launched = original(tuner, *args, **kwargs)
+        known["first_s"] = time.monotonic() - begin
+        known["config"] = str(tuner.launchers[0].config)
+        return launched
+
+    def give(self, tuner, known, args, kwargs):
+        """Has the kernel launched with what was found for it or the nearest; without, it stays as it is."""
+        # Functions without a choice are looked at where something was found for one alone: their source has to be read again.
+        if len(tuner.launchers) < 2 and tuner.fn.__name__ not in self.apply.names:
+            return
+        kernel = Kernel(self.heuristics, tuner, args, kwargs)
+        known["key"] = str(kernel.key)
+        self.apply.timed.append(known)
+        row, exact = self.apply.row(kernel, kernel.key) if self.apply.gives and self.apply.rows else (None, False)
+        if row is None:
+            return
+        config = self.config(row)
+        same = [one for one in tuner.launchers if is_same(one.config, config)]
+        if not same:
+            try:
+                same = [tuner._precompile_config(config).make_launcher()]
+            except refusals(self.apply.autotuner) as error:
+                reason = f"the config of {row['name']} does not compile for it: {type(error).__name__}"
+                self.apply.leave(kernel, kernel.key, reason)
+                return
+        same[0].config.found_by_coordesc = True
+        tuner.launchers = same[:1]
+        self.apply.given[f"{tuner.fn.__name__} {kernel.key}"] = {"from": row["name"], "exact": exact}
+
+
+def function_of(tuner):
+    """The JIT function of a kernel: one that another process compiled has lost its own."""
+    function = tuner.fn
+    if function.fn is None:
+        function = tuner.fn = tuner._reload_kernel().fn
+    return function
+
+
+def descends_from(tuner):
+    """Whether Inductor would look around its choice, which it does not for kernels that a template or the program made."""
+    if getattr(tuner.heuristic_type, "name", None) in ("TEMPLATE", "USER_AUTOTUNE", "FIXED"):
+        return False
+    config = tuner.launchers[0].config
+    return bool(tuner.inductor_meta.get("coordinate_descent_tuning")) and not getattr(config, "found_by_coordesc", False)
+
+
+def is_same(one, other):
+    return one.kwargs == other.kwargs and (one.num_warps, one.num_stages) == (other.num_warps, other.num_stages)
+
+
+def is_capturing():
+    import torch
+
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+
+
+def wrap_read_best(read):
+    """Has `read` in the place of what Inductor reads a choice with, where it has that."""
+    from torch._inductor.runtime import autotune_cache
+
+    cache = getattr(autotune_cache, "AutotuneCache", None)
+    original = getattr(cache, "read_best", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def read_best(self, *args, **kwargs):
+        return read(original, self, *args, *kwargs.values())
+
+    cache.read_best = read_best
