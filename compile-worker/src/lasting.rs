@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::error::Error;
 use crate::folder::Folder;
@@ -114,6 +114,19 @@ impl Lasting {
                 Ok(Answer::Ended(if stopped { Ended::Stopped } else { Ended::TimedOut }))
             }
         }
+    }
+
+    /// What it said on standard error while it made its last answer, up to the byte of zero that it ends that with.
+    pub(crate) async fn words(&self) -> String {
+        let all = |kept: &[u8]| kept.len() >= MAX_OUTPUT || kept.contains(&0);
+        // Its pipes are read one by one: the answer may be here first.
+        let until = Instant::now() + LAST_WORDS;
+        while !all(&self.said.kept()) && Instant::now() < until {
+            sleep(Duration::from_millis(2)).await;
+        }
+        let kept = self.said.kept();
+        let said = kept.split(|byte| *byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(said).into_owned()
     }
 
     async fn kill(&mut self) -> std::io::Result<()> {

@@ -12,6 +12,8 @@ pub(super) const CLANG: &str = "clang";
 pub(super) const TOLERANCES: RangeInclusive<f64> = 0.0..=1e30;
 /// Most characters of a name.
 const MAX_NAME: usize = 64;
+/// Bytes of the name of a kernel.
+const MAX_ENTRY: usize = 256;
 
 /// Variables of the target.
 pub(super) const TARGET: [&str; 3] = ["target", "wave", "cus"];
@@ -24,8 +26,13 @@ pub(super) fn is_spec_name(name: &str) -> bool {
 
 /// A C identifier.
 pub(super) fn is_identifier(name: &str) -> bool {
+    name.len() <= MAX_NAME && is_entry(name)
+}
+
+/// The name of a kernel in C or Python: what writes kernels gives them long ones.
+pub(super) fn is_entry(name: &str) -> bool {
     let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    !name.is_empty() && name.len() <= MAX_NAME && plain && !name.starts_with(|first: char| first.is_ascii_digit())
+    !name.is_empty() && name.len() <= MAX_ENTRY && plain && !name.starts_with(|first: char| first.is_ascii_digit())
 }
 
 /// A text of a point in Python: no number, and nothing that separates params.
@@ -40,7 +47,7 @@ pub(super) fn is_cpp_entry(name: &str) -> bool {
     let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     let bare = name.split(['<', '(']).next().unwrap_or_default().trim_end();
     let begins = begins && bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:".contains(&byte));
-    begins && name.len() <= 4 * MAX_NAME && name.bytes().all(plain) && name.trim_end() == name
+    begins && name.len() <= MAX_ENTRY && name.bytes().all(plain) && name.trim_end() == name
 }
 
 /// `host`, an architecture as compilers name it, a vendor, or a feature that an architecture may have.

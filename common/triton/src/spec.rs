@@ -13,6 +13,8 @@ use crate::text::{constant, float, point, quoted};
 pub const LISTED: &str = "spec.toml";
 /// That of the spec whose space is what lies around it.
 pub const WIDENED: &str = "widened.toml";
+/// Characters of a solver's name.
+const SOLVER: usize = 64;
 /// Launch options that nobody sets where all configs have these values.
 const USUAL: [(&str, Typed); 3] =
     [("num_ctas", Typed::Int(1)), ("maxnreg", Typed::None(true)), ("ir_override", Typed::None(true))];
@@ -147,7 +149,7 @@ impl Captured {
                 .map(|file| quoted(file))
                 .collect::<Vec<_>>()
                 .join(", "),
-            quoted(&self.function),
+            quoted(self.solver()),
         );
         for buffer in &self.buffers {
             text.push_str(&buffer.block()?);
@@ -168,8 +170,13 @@ impl Captured {
             let _ =
                 writeln!(text, "\n[tolerance.{name}]\nabsolute = {}\nrelative = {}", float(absolute), float(relative));
         }
-        let _ = writeln!(text, "\n[[solver]]\nname = {}\nalgorithm = \"Direct\"", quoted(&self.function));
+        let _ = writeln!(text, "\n[[solver]]\nname = {}\nalgorithm = \"Direct\"", quoted(self.solver()));
         Ok(text)
+    }
+
+    /// The function's name, as far as a solver's may be long.
+    fn solver(&self) -> &str {
+        self.function.get(..SOLVER).unwrap_or(&self.function)
     }
 
     /// Behind the space: constants and the launch.

@@ -193,6 +193,9 @@ async fn what_is_wrong_with_a_kernel_is_said() {
     let error = FailureKind::CompileError;
     let constexpr = SOURCE.replace("BLOCK: tl.constexpr", "BLOCK: tl.constexpr, LANES: tl.constexpr");
     let fewer = SOURCE.replace("stride, group", "stride");
+    let loaded = "tl.load(x + i, mask=i < n)";
+    let bogus = "tl.inline_asm_elementwise('bogus $0, $1;', '=v,v', [LOADED], dtype=tl.float32, is_pure=True, pack=1)";
+    let assembly = SOURCE.replace(loaded, &bogus.replace("LOADED", loaded));
     for (source, expected) in [
         ("raise ValueError(3)\n", "scale.py does not import:"),
         ("import nothing_of_that_name\n", "scale.py line 1 asks for nothing_of_that_name, which is not installed here"),
@@ -201,6 +204,8 @@ async fn what_is_wrong_with_a_kernel_is_said() {
         ("def scale(x): pass\n", "scale.py: no function scale with @triton.jit, found none"),
         (&SOURCE.replace("def scale", "def other"), "no function scale with @triton.jit, found other"),
         (&SOURCE.replace("tl.load", "tl.lod"), "lod"),
+        // What the assembler said of it, which no exception has.
+        (&assembly, "error: invalid instruction\n        bogus "),
         (&constexpr, "scale: the tl.constexpr LANES has no value: no param, no define, no default"),
         (&fewer, "scale: found 5 arguments, expected 4"),
         (&SOURCE.replace("BLOCK", "SIZE"), "BLOCK: neither a tl.constexpr of scale nor a launch option of Triton"),

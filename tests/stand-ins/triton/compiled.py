@@ -24,7 +24,7 @@ from torch._inductor.runtime import triton_heuristics
     inductor_meta={{"grid_type": "Grid1D", "coordinate_descent_tuning": {descends}}},
 )
 @triton.jit
-def triton_poi_fused_add_0(in_out_ptr0, in_ptr0, xnumel, XBLOCK: tl.constexpr):
+def triton_poi_fused_add_clone_embedding_gelu_mean_mul_native_layer_norm_0(in_out_ptr0, in_ptr0, xnumel, XBLOCK: tl.constexpr):
     xindex = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)[:]
     xmask = xindex < xnumel
     tmp0 = tl.load(in_out_ptr0 + xindex, xmask)
@@ -43,7 +43,7 @@ def kernel():
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.triton_poi_fused_add_0
+    return module.triton_poi_fused_add_clone_embedding_gelu_mean_mul_native_layer_norm_0
 
 
 def main():

@@ -8,7 +8,7 @@ use crate::condition::Condition;
 use crate::error::SpecError;
 use crate::expression::Expression;
 use crate::format::{Bind, RawArgument, RawLaunch, RawNumber, RawParam, RawSolver, RawSpec, RawValue, Scalar};
-use crate::rules::{CLANG, TRITON, is_cpp_entry, is_identifier};
+use crate::rules::{CLANG, TRITON, is_cpp_entry, is_entry, is_identifier};
 use crate::{ArgumentSpec, Bundle, Geometry, LaunchSpec, Param, Solver, Whole};
 use bluefin_common::value::Value;
 
@@ -215,7 +215,7 @@ impl Loader<'_> {
         names: &Names,
         context: &Context<'_>,
     ) -> Result<LaunchSpec, SpecError> {
-        let named = if context.is_cpp { is_cpp_entry(&raw.entry) } else { is_identifier(&raw.entry) };
+        let named = if context.is_cpp { is_cpp_entry(&raw.entry) } else { is_entry(&raw.entry) };
         let what = if context.is_cpp { "a C++ name, such as `sum` or `sum<256, float>`," } else { "an identifier" };
         self.require(
             named && !raw.entry.starts_with("bluefin_launch_"),

@@ -37,6 +37,8 @@ pub(super) fn variables(lines: bool) -> [(&'static str, &'static str); 6] {
 const MAX_HIDDEN: u32 = 16;
 /// Characters of the name of a code object: an archive takes no longer one.
 const MAX_NAME: usize = 15;
+/// Characters of what native code said of an error.
+const REASON: usize = 1000;
 /// Units after which a process makes room for another: Python gives little memory back.
 const UNITS: u32 = 500;
 
@@ -171,6 +173,14 @@ impl Children {
     }
 }
 
+/// What native code said of an error: an exception of Triton's has nothing of that.
+fn reason_in(words: &str) -> String {
+    let lines = words.lines().skip_while(|line| !line.contains(": error: ") && !line.starts_with("error: "));
+    let reason = lines.collect::<Vec<_>>().join("\n");
+    let shown: String = reason.chars().take(REASON).collect();
+    if shown.is_empty() { shown } else { format!("\n{shown}") }
+}
+
 impl Child {
     /// Compiles what `request` says.
     pub(super) async fn compile(&mut self, request: &str, workshop: &Workshop) -> Result<Came, Error> {
@@ -183,7 +193,10 @@ impl Child {
         // Whatever is wrong from here on, a kernel's file has done it: it runs in the same process.
         let compiled = match Compiled::parse(&line) {
             Ok(Ok(compiled)) => compiled,
-            Ok(Err(said)) => return Ok(Came::Refused(secrets::scrub(&said))),
+            Ok(Err(said)) => {
+                let reason = reason_in(&self.process.words().await);
+                return Ok(Came::Refused(secrets::scrub(&format!("{said}{reason}"))));
+            }
             Err(error) => return Ok(nonsense(&error.to_string())),
         };
         if let Some(what) = compiled.kernels.iter().find_map(Kernel::nonsense) {

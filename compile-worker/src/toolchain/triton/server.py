@@ -8,7 +8,7 @@ Request: {"target": [backend, arch, lanes], "source": file, "defines": {name: te
           "launches": [{"function": name, "arguments": [{"type": "*fp16", "unit": bool, "divisible": bool, "near": bool}]}],
           "checks": [number of a type of elements that are checked]}
 Answer:  {"kernels": [{"file": name, "entry": symbol, "threads": n, "shared": bytes, "arguments": [index], "hidden": n}]}
-     or  {"error": text}
+     or  {"error": text}, and a byte of zero on standard error behind all that was said of it there
 """
 
 import dataclasses
@@ -277,6 +277,9 @@ def main():
         try:
             send(compiler.answer(json.loads(line)))
         except Refused as error:
+            # Where what native code said of it ends.
+            sys.stderr.flush()
+            os.write(2, b"\0")
             send({"error": str(error)})
         # What Triton keeps of it is of no more use.
         shutil.rmtree("cache", ignore_errors=True)
