@@ -20,7 +20,7 @@ from torch._inductor.runtime import triton_heuristics
     configs=[Config({{"XBLOCK": 64}}, num_warps=1), Config({{"XBLOCK": 128}}, num_warps=2), Config({{"XBLOCK": 256}}, num_warps=4)],
     filename=__file__,
     triton_meta={{"signature": {{"in_out_ptr0": "*fp32", "in_ptr0": "*fp32", "xnumel": "i32", "XBLOCK": "constexpr"}}, "constants": {{}},
-                 "configs": [{{}}]}},
+                 "configs": [{{}}], "device": "{target}"}},
     inductor_meta={{"grid_type": "Grid1D", "coordinate_descent_tuning": {descends}}},
 )
 @triton.jit
@@ -34,7 +34,7 @@ def triton_poi_fused_add_clone_embedding_gelu_mean_mul_native_layer_norm_0(in_ou
 
 
 def kernel():
-    text = KERNEL.format(descends="STAND_IN_DESCENDS" in os.environ)
+    text = KERNEL.format(descends="STAND_IN_DESCENDS" in os.environ, target=os.environ.get("STAND_IN_TARGET"))
     name = "c" + hashlib.sha256(text.encode()).hexdigest()[:50]
     path = os.path.join(os.environ["TORCHINDUCTOR_CACHE_DIR"], name[1:3], f"{name}.py")
     os.makedirs(os.path.dirname(path), exist_ok=True)

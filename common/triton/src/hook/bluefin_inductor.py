@@ -7,10 +7,14 @@ Inductor compiles all configs before it times them, in processes of its own. A c
 import functools
 import inspect
 import os
+import sys
 import time
 
 from bluefin_capture import Taken, has_events, refusals
 from bluefin_triton import Left, State, between_events
+
+# Where Inductor's scheduler times what it may write.
+WEIGHING = ("benchmark_codegened_module", "benchmark_fused_nodes", "benchmark_combo_kernel")
 
 # The autotuners of a program are locked by themselves: each is run by one thread at a time.
 _STATE = State()
@@ -128,7 +132,7 @@ class Capturing:
         if not tuner.launchers:
             tuner.precompile()
         many, descends, taken = len(tuner.launchers) > 1, descends_from(tuner), None
-        if kwargs.get("benchmark_run") or is_capturing():
+        if kwargs.get("benchmark_run") or is_capturing() or is_weighed():
             # Of arguments that Inductor makes up, or amid a graph, there is nothing to be learnt.
             return self.with_one(original, tuner, args, kwargs)
         if many or descends or self.capture.takes_jit:
@@ -213,8 +217,9 @@ class Giving:
             return made
 
         def read(original, cache, *args):
+            # The file's name stands for what is in it, the GPU included; a process that only compiles knows of none.
             row = self.of_file.get(getattr(cache, "_bluefin_source", None))
-            return self.config(row) if row is not None and self.apply.is_for_this_gpu() else original(cache, *args)
+            return self.config(row) if row is not None else original(cache, *args)
 
         autotune_cache.AutotuneCache.create = staticmethod(named)
         wrap_read_best(read)
@@ -227,10 +232,10 @@ class Giving:
 
     def run(self, original, tuner, args, kwargs):
         state = _STATE.of(tuner)
-        if kwargs.get("benchmark_run"):
-            return original(tuner, *args, **kwargs)
         if "known" in state:
             return self.apply.again(state["known"], original, tuner, args, kwargs)
+        if kwargs.get("benchmark_run") or is_weighed():
+            return original(tuner, *args, **kwargs)
         begin = time.monotonic()
         if not tuner.launchers:
             tuner.precompile()
@@ -293,6 +298,16 @@ def is_capturing():
     import torch
 
     return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+
+
+def is_weighed():
+    """Whether Inductor runs a kernel to find out whether it would be worth while: it is none of the program's then."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code.co_name in WEIGHING:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def wrap_read_best(read):
