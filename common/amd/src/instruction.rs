@@ -3,7 +3,7 @@
 mod cross;
 
 pub(crate) use self::cross::{Cross, Exchange};
-use crate::matrix::{Matrix, Modifiers as MatrixModifiers};
+use crate::matrix::{Layout, Matrix, Modifiers as MatrixModifiers, Refused};
 use crate::operations::memory::{Kind as MemoryKind, Space, Transposed};
 use crate::operations::scalar;
 use crate::operations::scaled::Blocks;
@@ -275,6 +275,8 @@ pub(crate) struct MatrixMultiply {
     /// Where the scales of A and B are, and which byte of them.
     pub scales: Option<([Source; 2], [u8; 2])>,
     pub modifiers: MatrixModifiers,
+    /// Where everything is, or why it is not executed.
+    pub layout: Result<Layout, Refused>,
     pub a: u16,
     pub b: u16,
     /// Registers, or one value for all elements.

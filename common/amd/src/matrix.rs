@@ -9,15 +9,19 @@
 
 mod layout;
 mod product;
+mod rows;
 mod sparse;
 mod sums;
 mod table;
 mod truncated;
+mod truncation;
 
 use thiserror::Error;
 
-use self::layout::Layout;
-use self::product::Beside;
+pub(crate) use self::layout::Layout;
+pub(crate) use self::product::Factors;
+use self::product::Scales;
+pub(crate) use self::sparse::Chosen;
 use crate::target::Generation;
 
 /// A type of elements.
@@ -242,21 +246,21 @@ impl Matrix {
         d: &mut [[u32; 64]],
     ) -> Result<(), Refused> {
         let layout = self.checked(modifiers, lanes, [a.len(), b.len(), c.len(), d.len(), 0])?;
-        product::run(self, &layout, modifiers, [a, b, c], Beside::default(), d);
+        self.compute(&layout, modifiers, (lanes, [a, b, c]), None, None, d);
         Ok(())
     }
 
     /// The same with scales of A and B: a register each, and which byte of it.
+    #[cfg(test)]
     pub(crate) fn run_scaled(
         &self,
         modifiers: Modifiers,
         [a, b, c]: [&[[u32; 64]]; 3],
-        (scales, at): ([&[u32; 64]; 2], [u8; 2]),
+        scales: ([&[u32; 64]; 2], [u8; 2]),
         d: &mut [[u32; 64]],
     ) -> Result<(), Refused> {
         let layout = self.checked(modifiers, 64, [a.len(), b.len(), c.len(), d.len(), 0])?;
-        let scales = product::Scales::read(self.rows, scales, at);
-        product::run(self, &layout, modifiers, [a, b, c], Beside { scales: Some(&scales), chosen: None }, d);
+        self.compute(&layout, modifiers, (64, [a, b, c]), Some(scales), None, d);
         Ok(())
     }
 
@@ -270,9 +274,61 @@ impl Matrix {
         d: &mut [[u32; 64]],
     ) -> Result<(), Refused> {
         let layout = self.checked(modifiers, lanes, [a.len(), b.len(), c.len(), d.len(), 1])?;
-        let chosen = layout.chosen(index);
-        product::run(self, &layout, modifiers, [a, b, c], Beside { scales: None, chosen: Some(&chosen) }, d);
+        self.compute(&layout, modifiers, (lanes, [a, b, c]), None, Some(&layout.chosen(index)), d);
         Ok(())
+    }
+
+    fn compute(
+        &self,
+        layout: &Layout,
+        modifiers: Modifiers,
+        (lanes, [a, b, c]): (usize, [&[[u32; 64]]; 3]),
+        scales: Option<([&[u32; 64]; 2], [u8; 2])>,
+        chosen: Option<&Chosen>,
+        d: &mut [[u32; 64]],
+    ) {
+        let mut factors = Factors::new();
+        self.read(layout, modifiers, [a, b], scales, &mut factors);
+        if self.is_in_place() {
+            d.iter_mut().zip(c).for_each(|(d, c)| d[..lanes].copy_from_slice(&c[..lanes]));
+        }
+        self.multiply(layout, modifiers, &mut factors, chosen, (c, d));
+    }
+
+    /// Reads A and B. `layout` is [`Self::layout`] for the same modifiers.
+    pub(crate) fn read(
+        &self,
+        layout: &Layout,
+        modifiers: Modifiers,
+        sources: [&[[u32; 64]]; 2],
+        scales: Option<([&[u32; 64]; 2], [u8; 2])>,
+        factors: &mut Factors,
+    ) {
+        let scales = scales.map(|(scales, at)| Scales::read(self.rows, scales, at));
+        product::read(self, layout, modifiers, sources, scales.as_ref(), factors);
+    }
+
+    /// Whether D is computed where C is: results of 16 bits leave the other halves of D as they are.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.result.bits() != 16
+    }
+
+    /// Computes D of A and B that were read. Where that is done in place, `c` is not looked at.
+    pub(crate) fn multiply(
+        &self,
+        layout: &Layout,
+        modifiers: Modifiers,
+        factors: &mut Factors,
+        chosen: Option<&Chosen>,
+        (c, d): (&[[u32; 64]], &mut [[u32; 64]]),
+    ) {
+        let c = (!self.is_in_place()).then_some(c);
+        product::multiply(self, layout, modifiers, factors, chosen, (c, d));
+    }
+
+    /// Where everything is, in a wave of so many lanes.
+    pub(crate) fn layout(&self, modifiers: Modifiers, lanes: usize) -> Result<Layout, Refused> {
+        self.checked(modifiers, lanes, self.own_registers(lanes))
     }
 
     /// Which halves of D depend on halves of the sources that nobody wrote; those are set in `d`, the others are cleared (for 16-bit

@@ -1,15 +1,17 @@
 //! A code object, loaded and decoded.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::decode::{Decoder, poll};
 use crate::error::LoadError;
-use crate::instruction::Instruction;
+use crate::instruction::{Action, Instruction};
 use crate::isa::{self, Isa, Line};
 use crate::memory::Memory;
 use crate::object::{CodeObject, Kernel, unbundle};
+use crate::registers::{ACCUMULATION, VGPRS};
 use crate::source;
 use crate::target::Target;
 use crate::verdict::Site;
@@ -29,6 +31,8 @@ pub struct Program {
 /// Instructions for waves of so many lanes.
 pub(crate) struct Code {
     pub instructions: Vec<Instruction>,
+    /// The vector registers that instructions may write: general ones, and those for accumulation.
+    pub vgprs: [Range<usize>; 2],
     lines: Vec<Line>,
     /// Address of the first one, and for each dword from there the instruction that begins in it.
     first: u64,
@@ -85,7 +89,7 @@ impl Program {
         let mut all = Vec::new();
         for (_, code) in &self.codes {
             for (at, instruction) in code.instructions.iter().enumerate() {
-                if let crate::instruction::Action::Unimplemented(what) = &instruction.action {
+                if let Action::Unimplemented(what) = &instruction.action {
                     all.push((code.site(at), what.to_string()));
                 }
             }
@@ -146,6 +150,23 @@ pub(crate) fn decode_lines(lines: Vec<Line>, target: &'static Target, lanes: u32
     lines.into_iter().map(decode).collect()
 }
 
+/// The first and the last vector registers that any instruction may touch; all where M0 says which.
+fn named(instructions: &[Instruction]) -> [Range<usize>; 2] {
+    let accumulation = usize::from(ACCUMULATION);
+    let by_number = |action: &Action| matches!(action, Action::Index(_) | Action::Relative(..));
+    if instructions.iter().any(|instruction| by_number(&instruction.action)) {
+        return [0..accumulation, accumulation..VGPRS];
+    }
+    // Where the threads' numbers are.
+    let mut ends = [3, accumulation];
+    for (word, bits) in instructions.iter().flat_map(|instruction| &instruction.words) {
+        let end = 64 * word + 64 - bits.leading_zeros() as usize;
+        let of = &mut ends[usize::from(64 * word >= accumulation)];
+        *of = end.min(VGPRS).max(*of);
+    }
+    [0..ends[0], accumulation..ends[1]]
+}
+
 impl Code {
     fn decode(lines: Vec<Line>, target: &'static Target, lanes: u32) -> Self {
         let (lines, mut instructions): (Vec<Line>, Vec<Instruction>) =
@@ -159,7 +180,7 @@ impl Code {
                 *slot = index as u32;
             }
         }
-        Self { instructions, lines, first, at }
+        Self { vgprs: named(&instructions), instructions, lines, first, at }
     }
 
     pub fn site(&self, at: usize) -> Site {

@@ -1,5 +1,7 @@
 //! The registers of a wave, and which of their bits nobody wrote.
 
+use std::ops::Range;
+
 use crate::verdict::{Fault, Raised, Step, Use};
 
 /// Lanes for which there is room.
@@ -9,7 +11,9 @@ pub(crate) type Vgpr = [u32; LANES];
 /// Accumulation registers are numbered from here.
 pub(crate) const ACCUMULATION: u16 = 256;
 /// With room behind them: an operand may be the last register and have several.
-const VGPRS: usize = 512 + 32;
+pub(crate) const VGPRS: usize = 512 + 32;
+/// Room behind them for a copy of an operand of 16-bit results.
+const COPIES: usize = 16;
 
 /// Numbers of scalar registers beyond the general ones, as operands encode them on gfx9; other targets' are mapped to them.
 pub(crate) const FLAT_SCRATCH: u8 = 102;
@@ -56,7 +60,7 @@ pub(crate) struct Registers {
 impl Registers {
     pub fn new(lanes: usize) -> Self {
         Self {
-            v: vec![[0; LANES]; VGPRS],
+            v: vec![[0; LANES]; VGPRS + COPIES],
             poison: vec![[u64::MAX; 4]; VGPRS],
             s: [0; SGPRS],
             s_poison: [u32::MAX; SGPRS],
@@ -66,9 +70,15 @@ impl Registers {
         }
     }
 
-    /// As when a wave begins: nothing is written.
-    pub fn reset(&mut self, lanes: usize) {
-        self.poison.fill([u64::MAX; 4]);
+    /// As when a wave begins: nothing is written. `named` are the vector registers that the code may have written before.
+    pub fn reset(&mut self, lanes: usize, named: &[Range<usize>; 2]) {
+        for range in named {
+            self.poison[range.clone()].fill([u64::MAX; 4]);
+        }
+        debug_assert!(
+            self.poison.iter().all(|of| *of == [u64::MAX; 4]),
+            "a register was written that no instruction names"
+        );
         self.s = [0; SGPRS];
         self.s_poison = [u32::MAX; SGPRS];
         self.s_poison[usize::from(NULL)] = 0;

@@ -1,5 +1,6 @@
 //! A wave.
 
+use crate::matrix::Factors;
 use crate::number::Mode;
 use crate::order::Order;
 use crate::pending::Pending;
@@ -53,8 +54,8 @@ pub(crate) struct Temporaries {
     pub wide_out: [u64; LANES],
     /// What an access loads, until all of it is there.
     pub loaded: [Vgpr; MOST_LOADED],
-    /// The result of a matrix instruction.
-    pub matrix: Vec<Vgpr>,
+    /// A and B of a matrix instruction, where there is one.
+    pub factors: Option<Box<Factors>>,
 }
 
 impl Temporaries {
@@ -66,7 +67,7 @@ impl Temporaries {
             wide: [[0; LANES]; 3],
             wide_out: [0; LANES],
             loaded: [[0; LANES]; MOST_LOADED],
-            matrix: Vec::new(),
+            factors: None,
         })
     }
 }

@@ -370,7 +370,8 @@ impl Decoder<'_> {
                 _ => return Err(format!("operand {operand} of {name}")),
             },
         };
-        Ok(Action::Matrix(Box::new(MatrixMultiply { matrix, scales, modifiers, a, b, c, d, index })))
+        let layout = matrix.layout(modifiers, lanes);
+        Ok(Action::Matrix(Box::new(MatrixMultiply { matrix, scales, modifiers, layout, a, b, c, d, index })))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::instruction::{Action, Instruction};
 use crate::isa::Line;
 use crate::matrix::{Matrix, Operand};
 use crate::program::{decode_lines, lines};
-use crate::registers::{ACCUMULATION, EXEC, LANES, M0, VCC};
+use crate::registers::{ACCUMULATION, EXEC, LANES, M0, VCC, VGPRS};
 use crate::target::{Generation, TARGETS, Target};
 use crate::verdict::Step;
 use crate::wave::{Temporaries, Wave};
@@ -159,7 +159,7 @@ fn execute(wave: &mut Wave, action: &Action) -> Step {
 
 fn wave(target: &Target) -> Wave {
     let mut wave = Wave::new(target, target.lanes as usize);
-    wave.registers.reset(target.lanes as usize);
+    wave.registers.reset(target.lanes as usize, &[0..VGPRS, 0..0]);
     wave.set_mode(0x3f0);
     wave.registers.set_mask(EXEC, u64::MAX, 0).expect("no poison");
     wave

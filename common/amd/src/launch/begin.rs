@@ -14,7 +14,7 @@ impl Prepared<'_> {
     /// A wave's registers at its beginning.
     pub(super) fn begin(&self, wave: &mut Wave, number: u32, id: [u32; 3], wave_scratch: u64) {
         let (lanes, target) = (self.kernel.lanes, self.program.target());
-        wave.registers.reset(lanes as usize);
+        wave.registers.reset(lanes as usize, &self.code.vgprs);
         wave.pending.clear();
         (wave.at, wave.state, wave.number, wave.origin) = (self.entry, State::Running, number, None);
         (wave.order, wave.indexed, wave.raced) = (Order::default(), false, None);
@@ -75,15 +75,24 @@ impl Prepared<'_> {
         let axes = second >> 11 & 3;
         let [x, y, _] = self.launch.block;
         let packed = target.packed_ids;
+        let first = number * lanes;
+        let mut thread = [first % x, first / x % y, first / (x * y)];
         for lane in 0..lanes as usize {
-            let thread = number * lanes + lane as u32;
-            for (axis, of) in [thread % x, thread / x % y, thread / (x * y)].into_iter().enumerate() {
+            for (axis, of) in thread.into_iter().enumerate() {
                 match (axis <= axes as usize, packed) {
                     (false, _) => {}
                     (true, true) if axis == 0 => registers.v[0][lane] = of,
                     (true, true) => registers.v[0][lane] |= of << (10 * axis),
                     (true, false) => registers.v[axis][lane] = of,
                 }
+            }
+            // Counted on, as divisions for each lane are slow.
+            thread[0] += 1;
+            if thread[0] == x {
+                (thread[0], thread[1]) = (0, thread[1] + 1);
+            }
+            if thread[1] == y {
+                (thread[1], thread[2]) = (0, thread[2] + 1);
             }
         }
         for axis in 0..if packed { 1 } else { axes as usize + 1 } {

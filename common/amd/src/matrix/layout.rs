@@ -4,7 +4,8 @@ use super::sparse::{self, Chosen};
 use super::{Element, Halves, Matrix, Modifiers, Operand, Pattern, Unit};
 
 /// The layout of an instruction in a wave of so many lanes, modifiers applied.
-pub(super) struct Layout {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
     pub a: Factor,
     pub b: Factor,
     pub result: Results,
@@ -19,7 +20,8 @@ pub(super) struct Layout {
 }
 
 /// A or B. The elements of one k and one block are in adjacent lanes, at one place of their registers.
-pub(super) struct Factor {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Factor {
     pub registers: usize,
     element: Element,
     /// Elements of a lane whose k follow each other.
@@ -41,7 +43,8 @@ pub(super) struct Factor {
 }
 
 /// C and D. The elements of one row and one block are in adjacent lanes of one register.
-pub(super) struct Results {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Results {
     pub registers: usize,
     pub element: Element,
     pub high: bool,
@@ -62,7 +65,7 @@ pub(super) struct Results {
 
 /// Where the elements of one k, or of one row, are: the first one's lane, and the place in the lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The first of two for FP64.
     pub register: usize,
     /// The element's lowest bit in the register.
@@ -155,6 +158,11 @@ impl Layout {
         }
         self.result.high = modifiers.op_sel & 4 != 0;
         self
+    }
+
+    /// Registers of A, B and the result.
+    pub fn registers(&self) -> [usize; 3] {
+        [self.a.registers, self.b.registers, self.result.registers]
     }
 
     /// See [`Matrix::poison`] and [`Matrix::poison_sparse`].

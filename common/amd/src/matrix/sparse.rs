@@ -15,7 +15,7 @@ const COLUMNS: usize = 64;
 const ROWS: usize = 32;
 
 /// Which k the elements of A are, by column of what is there and by row.
-pub(super) struct Chosen {
+pub(crate) struct Chosen {
     k: [[u8; ROWS]; COLUMNS],
     columns: usize,
 }

@@ -1,58 +1,77 @@
 //! The products of gfx942's MFMA ([`super::Sum::Truncated`] and [`super::Sum::TruncatedHalves`]): those of which nothing is cut off are
 //! sums of FP32, for the others there is [`Truncated`].
 
+use super::product::MANY;
+use super::rows::Plain;
 use super::sparse::{Chosen, by_rows};
-use super::sums::{self, Lossless, Product, Shape, Truncated, power};
+use super::sums::{Lossless, Product, Shape};
+use super::truncation::{Truncated, exponent_of, power};
 use super::{Element, Matrix};
 
-/// Adds the products to `result`, so many of each sum at a time.
-pub(super) fn compute<const PARTS: usize, const FACTOR: usize>(
+/// Adds the products to the result, so many of each sum at a time.
+pub(super) fn compute<const PARTS: usize>(
     matrix: &Matrix,
     shape: Shape,
     group: usize,
-    factors: &[[f32; FACTOR]; 2],
+    (factors, room): (&[[f32; MANY]; 2], &mut [Wide; 2]),
     chosen: Option<&Chosen>,
-    result: &mut [f32],
+    mut result: Plain<'_>,
 ) {
     let counts = [shape.depth, matrix.depth].map(|depth| shape.size * depth * shape.blocks);
     let smallest = [smallest(matrix.a), smallest(matrix.b)];
     let used = [&factors[0][..counts[0]], &factors[1][..counts[1]]];
-    let largest = [used[0], used[1], result].map(largest);
+    // Of any type that is summed so, each lane of each register has an element.
+    let before = result.d.as_flattened();
+    let [a, b] = used.map(|values| largest(values.iter().map(|value| value.to_bits())));
+    let largest = [a, b, largest(before.iter().copied())];
     // What is no number is not less.
     if 2.0 * bound(shape.depth, largest) < LIMIT {
-        let units = [used[0], used[1], result].map(unit);
-        if is_lossless(shape.depth, group, largest, units, smallest) {
-            return by_rows(chosen, shape, [&factors[1]], |rows, [b]| {
-                Product { rule: Lossless { group }, shape, rows, a: &factors[0], b, result: &mut *result }.compute();
+        let units = used.map(unit);
+        if let Some(coarsest) = coarsest(shape.depth, group, largest, units, smallest)
+            && are_multiples(before, coarsest)
+        {
+            let [a, b] = factors;
+            return by_rows(chosen, shape, [b], |rows, [b]| {
+                Product { rule: Lossless { group }, shape, rows, a, b, result: &mut result }.compute();
             });
         }
     }
-    general::<PARTS, FACTOR>(shape, group, (factors, counts), (largest, smallest), chosen, result);
+    general::<PARTS>(shape, group, (factors, room), (largest, smallest), chosen, result);
 }
 
-fn general<const PARTS: usize, const FACTOR: usize>(
+fn general<const PARTS: usize>(
     shape: Shape,
     group: usize,
-    (factors, counts): (&[[f32; FACTOR]; 2], [usize; 2]),
+    (factors, room): (&[[f32; MANY]; 2], &mut [Wide; 2]),
     (largest, smallest): ([f32; 3], [f64; 2]),
     chosen: Option<&Chosen>,
-    result: &mut [f32],
+    mut result: Plain<'_>,
 ) {
-    let mut values = [[0f64; FACTOR]; 2];
-    let mut powers = [[0f64; FACTOR]; 2];
-    for side in 0..2 {
-        let both = values[side].iter_mut().zip(&mut powers[side]);
-        for ((value, power), factor) in both.zip(&factors[side][..counts[side]]) {
-            *value = f64::from(*factor);
-            *power = sums::power(*value, smallest[side]);
-        }
-    }
     let finite = largest.iter().all(|value| value.is_finite());
     let special = !finite || bound(shape.depth, largest) >= LIMIT;
-    by_rows(chosen, shape, [&values[1], &powers[1]], |rows, [b, b_powers]| {
-        let rule = Truncated::<PARTS> { group, a_powers: &powers[0], b_powers, smallest, special };
-        Product { rule, shape, rows, a: &values[0], b, result: &mut *result }.compute();
+    let least = smallest.map(|value| value.log2() as i16);
+    let [a, b] = room;
+    widen(&factors[0][..shape.size * shape.depth * shape.blocks], least[0], a);
+    by_rows(chosen, shape, [&factors[1]], |rows, [singles]| {
+        widen(&singles[..shape.size * shape.depth * shape.blocks], least[1], b);
+        let (a_exponents, b_exponents) = (&a.1, &b.1);
+        let rule = Truncated::<PARTS> { group, a_exponents, b_exponents, smallest, special };
+        Product { rule, shape, rows, a: &a.0, b: &b.0, result: &mut result }.compute();
     });
+}
+
+/// Factors as FP64, and their exponents.
+pub(super) type Wide = ([f64; MANY], [i16; MANY]);
+
+/// Factors as FP64, and their exponents.
+fn widen(from: &[f32], least: i16, (values, exponents): &mut Wide) {
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            values.iter_mut().zip(from).for_each(|(value, from)| *value = f64::from(*from));
+            exponents.iter_mut().zip(from).for_each(|(exponent, from)| *exponent = exponent_of(*from, least));
+        },
+    );
 }
 
 /// From FP32's largest number on, sums are infinite.
@@ -64,35 +83,54 @@ fn bound(depth: usize, largest: [f32; 3]) -> f64 {
     a * b * depth as f64 + before
 }
 
-/// Whether nothing is cut off from any sum, and the sums of groups are exact in FP32. All factors and sums are multiples of their unit,
-/// so that products are multiples of `unit` and all sums of `last`; sums are rounded to multiples of it.
-fn is_lossless(depth: usize, group: usize, largest: [f32; 3], units: [f64; 3], smallest: [f64; 2]) -> bool {
+/// The unit that C has to be multiples of, a power of two, where then nothing is cut off from any sum, and the sums of groups are exact
+/// in FP32; `None` where something may be. All factors are multiples of their unit, so that products are multiples of `unit` and all
+/// sums of that and of C's; sums are rounded to multiples of it.
+fn coarsest(depth: usize, group: usize, largest: [f32; 3], units: [f64; 2], smallest: [f64; 2]) -> Option<f32> {
     let [a, b, _] = largest.map(f64::from);
     // Sums are rounded: a bound of twice as much is safe.
     let bound = 2.0 * bound(depth, largest);
     // No product's exponent is beyond this one.
     let top = power(a, smallest[0]) * power(b, smallest[1]);
     let unit = units[0] * units[1];
-    let last = unit.min(units[2]);
-    // FP32's smallest number.
-    unit >= f64::from(f32::from_bits(1))
-        // Neither products nor sums are cut off 24 digits below the largest product.
-        && last * TWO_24 >= top
-        // The sum of a group is not 32 digits below the sum so far, and the sum of both has no more than 32 digits.
+    // Neither products nor sums are cut off 24 digits below the largest product, and the sum of both has no more than 32 digits.
+    let least = (top / TWO_24).max(bound / TWO_31);
+    let lossless = unit >= least
+        // FP32's smallest number.
+        && unit >= f64::from(f32::from_bits(1))
+        // The sum of a group is not 32 digits below the sum so far.
         && unit * TWO_31 * 2.0 >= top.max(bound)
-        && last * TWO_31 >= bound
         // Each sum of products of a group is a number of FP32.
-        && group as f64 * a * b <= unit * TWO_24
+        && group as f64 * a * b <= unit * TWO_24;
+    // No power of two is between this one and `least`.
+    let coarsest = power(least, 0.0) * if least == power(least, 0.0) { 1.0 } else { 2.0 };
+    lossless.then_some(coarsest as f32)
+}
+
+/// Whether all values, which are finite, are multiples of a power of two.
+fn are_multiples(bits: &[u32], unit: f32) -> bool {
+    // All numbers are multiples of the smallest one.
+    let unit = unit.max(f32::from_bits(1));
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            let inverse = f64::from(unit).recip();
+            bits.iter().fold(true, |all, bits| {
+                let units = f64::from(f32::from_bits(*bits)) * inverse;
+                all & (units == units.trunc())
+            })
+        },
+    )
 }
 
 const TWO_24: f64 = 16_777_216.0;
 const TWO_31: f64 = 2_147_483_648.0;
 
-/// The largest magnitude, no number if any value is none: magnitudes are ordered as their bits are.
-fn largest(values: &[f32]) -> f32 {
+/// The largest magnitude of numbers of which there are the bits, no number if any is none: magnitudes are ordered as their bits are.
+fn largest(bits: impl Iterator<Item = u32>) -> f32 {
     let bits = pulp::Arch::new().dispatch(
         #[inline(always)]
-        || values.iter().fold(0, |most, value| most.max(value.to_bits() & !(1 << 31))),
+        || bits.fold(0, |most, bits| most.max(bits & !(1 << 31))),
     );
     f32::from_bits(bits)
 }
@@ -131,10 +169,10 @@ fn smallest(element: Element) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::layout::Layout;
+    use super::super::rows::Rows;
     use super::*;
     use crate::number::tests::Random;
-
-    const FACTOR: usize = 512;
 
     /// A number of so many digits, at most, whose last one is at 2^`last`; zeros of both signs among them.
     fn number(random: &mut Random, digits: u64, last: i32) -> f32 {
@@ -143,12 +181,17 @@ mod tests {
         if random.next().is_multiple_of(2) { value } else { -value }
     }
 
+    fn result<'a>(layout: &'a Layout, d: &'a mut [[u32; 64]]) -> Plain<'a> {
+        Plain { results: &layout.result, d }
+    }
+
     /// Both ways give the same bits wherever nothing is cut off, at the borders of what that is too: few digits and many, sums so far that are
     /// far above the products, far below, and equal to them but for the sign.
     #[test]
     fn sums_that_lose_nothing_are_those_of_the_general_way() {
         let mut random = Random(7);
         let (mut quick, mut refused) = (0, 0);
+        let mut room = [([0.0; MANY], [0; MANY]); 2];
         for turn in 0..4000_u64 {
             let name = ["v_mfma_f32_16x16x16_f16", "v_mfma_f32_16x16x16_bf16", "v_mfma_f32_16x16x32_fp8_bf8"]
                 [(turn % 3) as usize];
@@ -157,33 +200,56 @@ mod tests {
             let [of_a, of_b, of_c] = [1 + random.next() % 14, 1 + random.next() % 14, 1 + random.next() % 24];
             let (last_a, last_b) = ((random.next() % 20) as i32 - 14, (random.next() % 20) as i32 - 14);
             let last_c = last_a + last_b + (random.next() % 64) as i32 - 32;
-            let mut factors = [[0f32; FACTOR]; 2];
+            let mut factors = [[0f32; MANY]; 2];
             for (factor, (digits, last)) in factors.iter_mut().zip([(of_a, last_a), (of_b, last_b)]) {
                 factor[..16 * matrix.depth].iter_mut().for_each(|value| *value = number(&mut random, digits, last));
             }
-            let mut result = [0f32; 256];
-            result.iter_mut().for_each(|value| *value = number(&mut random, of_c, last_c));
+            let mut before = [[0f32; 16]; 16];
+            before.as_flattened_mut().iter_mut().for_each(|value| *value = number(&mut random, of_c, last_c));
             if turn.is_multiple_of(5) {
                 // The sum so far takes a product away.
-                for (at, value) in result.iter_mut().enumerate() {
+                for (at, value) in before.as_flattened_mut().iter_mut().enumerate() {
                     *value = -factors[0][at / 16] * factors[1][at % 16];
                 }
             }
-            let counts = [16 * matrix.depth; 2];
-            let smallest = [smallest(matrix.a), smallest(matrix.b)];
-            let used = [&factors[0][..counts[0]], &factors[1][..counts[1]], result.as_slice()];
-            let (largest, units) = (used.map(largest), used.map(unit));
-            let group = if name.contains("fp8") { 16 } else { 8 };
-            let mut expected = result;
-            if name.contains("fp8") {
-                general::<2, FACTOR>(shape, group, (&factors, counts), (largest, smallest), None, &mut expected);
-                compute::<2, FACTOR>(matrix, shape, group, &factors, None, &mut result);
-            } else {
-                general::<1, FACTOR>(shape, group, (&factors, counts), (largest, smallest), None, &mut expected);
-                compute::<1, FACTOR>(matrix, shape, group, &factors, None, &mut result);
+            let layout = Layout::of(matrix, 64);
+            let [mut found, mut expected] = [[[0; 64]; 4]; 2];
+            for d in [&mut found, &mut expected] {
+                let mut rows = result(&layout, d);
+                before.iter().enumerate().for_each(|(row, values)| rows.store(0, row, values));
             }
-            assert_eq!(result.map(f32::to_bits), expected.map(f32::to_bits), "turn {turn}: {name}");
-            if is_lossless(matrix.depth, group, largest, units, smallest) { quick += 1 } else { refused += 1 }
+            let smallest = [smallest(matrix.a), smallest(matrix.b)];
+            let used = factors.each_ref().map(|factor| &factor[..16 * matrix.depth]);
+            let [a, b, c] = [used[0], used[1], before.as_flattened()]
+                .map(|values| largest(values.iter().map(|value| value.to_bits())));
+            let (largest, units) = ([a, b, c], used.map(unit));
+            let group = if name.contains("fp8") { 16 } else { 8 };
+            if name.contains("fp8") {
+                general::<2>(
+                    shape,
+                    group,
+                    (&factors, &mut room),
+                    (largest, smallest),
+                    None,
+                    result(&layout, &mut expected),
+                );
+                compute::<2>(matrix, shape, group, (&factors, &mut room), None, result(&layout, &mut found));
+            } else {
+                general::<1>(
+                    shape,
+                    group,
+                    (&factors, &mut room),
+                    (largest, smallest),
+                    None,
+                    result(&layout, &mut expected),
+                );
+                compute::<1>(matrix, shape, group, (&factors, &mut room), None, result(&layout, &mut found));
+            }
+            assert_eq!(found, expected, "turn {turn}: {name}");
+            let coarsest = coarsest(matrix.depth, group, largest, units, smallest);
+            let is_quick = coarsest
+                .is_some_and(|coarsest| are_multiples(&before.map(|row| row.map(f32::to_bits)).concat(), coarsest));
+            if is_quick { quick += 1 } else { refused += 1 }
         }
         assert!(quick > 500 && refused > 500, "{quick} sums lose nothing, {refused} may");
     }
@@ -204,7 +270,8 @@ mod tests {
         let lossless = |a: f32, b: f32, c: f32| {
             let largest = [a, b, c].map(f32::abs);
             let finite = 2.0 * bound(16, largest) < LIMIT;
-            finite && is_lossless(16, 8, largest, [a, b, c].map(|value| unit(&[value])), [2f64.powi(-14); 2])
+            let coarsest = coarsest(16, 8, largest, [a, b].map(|value| unit(&[value])), [2f64.powi(-14); 2]);
+            finite && coarsest.is_some_and(|coarsest| are_multiples(&[c.to_bits()], coarsest))
         };
         assert!(lossless(3.0, 5.0, 1.0) && lossless(1.5, 1.25, 0.0));
         assert!(!lossless(3.0, 5.0, f32::EPSILON * 0.001), "a small sum so far is cut off");

@@ -139,7 +139,9 @@ impl Block<'_> {
         }
         if parts.write {
             if self.two_units {
-                wave.order.store(lanes_of(reached).map(|lane| addresses.of[lane]).collect(), 4 * dwords);
+                let mut places = Vec::with_capacity(LANES);
+                places.extend(lanes_of(reached).map(|lane| addresses.of[lane]));
+                wave.order.store(places, 4 * dwords);
             }
             return Some(());
         }
