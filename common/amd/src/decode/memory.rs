@@ -16,8 +16,10 @@ impl Decoder<'_> {
         let name = raw.encoded.name;
         let (space, mut kind) = find(name).ok_or_else(|| raw.text())?;
         let modifiers = &raw.encoded.modifiers;
-        if let (true, Space::Buffer, Kind::Load { bytes, form: Form::Dwords }) = (modifiers.lds, space, kind) {
-            kind = Kind::LoadToLds { bytes };
+        if let (true, Space::Buffer, Kind::Load { bytes, form }) = (modifiers.lds, space, kind)
+            && let Form::Dwords | Form::Unsigned | Form::Signed = form
+        {
+            kind = Kind::LoadToLds { bytes, form };
         }
         let other = modifiers.lds && !matches!(kind, Kind::LoadToLds { .. });
         for (set, modifier) in [(other, "lds"), (modifiers.gds, "gds"), (modifiers.tfe, "tfe")] {

@@ -18,6 +18,8 @@ use crate::shadow::Toucher;
 use crate::verdict::{Fault, Place, Raised, Step, Use};
 use crate::wave::Wave;
 
+pub(super) use self::scalar::extended;
+
 pub(super) fn lanes_of(mask: u64) -> impl Iterator<Item = usize> {
     let mut left = mask;
     std::iter::from_fn(move || {
@@ -86,9 +88,9 @@ impl Block<'_> {
                     transpose(&mut wave.registers, memory.to, usize::from(bytes / 4), how);
                 }
             }
-            Kind::LoadToLds { bytes } => {
-                let offsets = self.load_to_lds(wave, memory, addresses, exec, usize::from(bytes))?;
-                let mut touch = wave.pending.touch(exec, u32::from(bytes), true);
+            Kind::LoadToLds { bytes, form } => {
+                let offsets = self.load_to_lds(wave, memory, addresses, exec, (bytes, form))?;
+                let mut touch = wave.pending.touch(exec, u32::from(bytes.next_multiple_of(4)), true);
                 touch.offsets = offsets;
                 wave.pending.vector_to_lds(at, touch);
                 return Ok(());

@@ -3,23 +3,26 @@
 use std::rc::Rc;
 
 use super::address::{Addresses, To, place, unwritten};
-use super::memory::lanes_of;
+use super::memory::{extended, lanes_of};
 use super::{Block, scalar};
 use crate::instruction::{Memory, Source};
+use crate::operations::memory::Form;
 use crate::registers::{LANES, M0};
 use crate::verdict::{Raised, Step, Use};
 use crate::wave::Wave;
 
 impl Block<'_> {
-    /// Whole dwords of each lane to LDS: from what M0 says on, a lane behind the other. Where they went.
+    /// Dwords of each lane to LDS: from what M0 says on, a lane behind the other. Where they went. One or two bytes become a dword.
     pub(super) fn load_to_lds(
         &mut self,
         wave: &mut Wave,
         memory: &Memory,
         addresses: &Addresses,
         exec: u64,
-        bytes: usize,
+        (bytes, form): (u8, Form),
     ) -> Step<[u32; LANES]> {
+        let (part, signed) = (bytes, form == Form::Signed);
+        let (bytes, whole) = (usize::from(bytes), usize::from(bytes.next_multiple_of(4)));
         let clock = Rc::clone(&wave.order.clock);
         let by = self.touchers(wave, &clock, memory, exec);
         let (base, poison) = scalar::read(&wave.registers, Source::Sgpr(M0), 1);
@@ -29,10 +32,13 @@ impl Block<'_> {
         let mut offsets = [0; LANES];
         for lane in lanes_of(exec) {
             let from = place(self.resolve(memory, addresses, lane, bytes as u64), memory.offset);
-            let to = (base as u32).wrapping_add(memory.offset as u32).wrapping_add((lane * bytes) as u32);
+            let to = (base as u32).wrapping_add(memory.offset as u32).wrapping_add((lane * whole) as u32);
             offsets[lane] = to;
-            let loaded = self.lane_load(wave, from, bytes, lane, &by).map_err(|fault| Raised::at(lane, fault))?;
-            let data: Vec<u8> = loaded.dwords.iter().flat_map(|dword| dword.to_le_bytes()).take(bytes).collect();
+            let mut loaded = self.lane_load(wave, from, bytes, lane, &by).map_err(|fault| Raised::at(lane, fault))?;
+            if bytes < whole {
+                loaded = extended(loaded, part, signed);
+            }
+            let data: Vec<u8> = loaded.dwords.iter().flat_map(|dword| dword.to_le_bytes()).take(whole).collect();
             self.settle(wave, lane, &by, &clock);
             let stored = self.lane_store(wave, To::Lds(to.into()), &data, loaded.unwritten, lane, &by);
             stored.map_err(|fault| Raised::at(lane, fault))?;

@@ -1,6 +1,7 @@
 //! Sums of absolute differences of bytes, and what else programs on images and videos have.
 
 use super::vector::{Definition, define, lanes, wide};
+use crate::number::{self, F32};
 
 type Row = (&'static str, Definition);
 
@@ -11,11 +12,45 @@ pub(crate) fn rows() -> Vec<Row> {
         ("qsad_pk_u16_u8", define!(U64 [U64 U32 U64]; wide!(|_, a, b, c| four(a, b as u32, c, difference)))),
         ("mqsad_pk_u16_u8", define!(U64 [U64 U32 U64]; wide!(|_, a, b, c| four(a, b as u32, c, masked_difference)))),
         ("lerp_u8", define!(U32 [U32 U32 U32]; lanes!(|_, a, b, c| lerp(a, b, c)))),
+        ("cubeid_f32", define!(F32 [F32 F32 F32]; lanes!(|_, x, y, z| face(x, y, z).number.to_bits()))),
+        ("cubesc_f32", define!(F32 [F32 F32 F32]; lanes!(|_, x, y, z| face(x, y, z).across))),
+        ("cubetc_f32", define!(F32 [F32 F32 F32]; lanes!(|_, x, y, z| face(x, y, z).down))),
+        (
+            "cubema_f32",
+            define!(F32 [F32 F32 F32]; lanes!(|mode, x, y, z| {
+                let major = face(x, y, z).major;
+                number::add::<F32>(mode, major, major)
+            })),
+        ),
         (
             "cvt_off_f32_i4",
             define!(F32 [U32]; lanes!(|_, a, _, _| ((a << 28) as i32 as f32 / (1_u32 << 31) as f32 / 2.0).to_bits())),
         ),
     ]
+}
+
+/// The face of a cube that a direction meets, its coordinates there, and the one that is largest.
+struct Face {
+    number: f32,
+    across: u32,
+    down: u32,
+    major: u32,
+}
+
+/// As LLVM evaluates constants ("llvm.amdgcn.cubeid" and its like).
+fn face(x: u32, y: u32, z: u32) -> Face {
+    let [size_x, size_y, size_z] = [x, y, z].map(|value| f32::from_bits(value).abs());
+    let (negative, minus) = (|value: u32| f32::from_bits(value) < 0.0, |value: u32| value ^ 1 << 31);
+    let (number, across, down, major) = if size_z >= size_x && size_z >= size_y {
+        if negative(z) { (5.0, minus(x), minus(y), z) } else { (4.0, x, minus(y), z) }
+    } else if size_y >= size_x {
+        if negative(y) { (3.0, x, minus(z), y) } else { (2.0, x, z, y) }
+    } else if negative(x) {
+        (1.0, z, minus(y), x)
+    } else {
+        (0.0, minus(z), minus(y), x)
+    };
+    Face { number, across, down, major }
 }
 
 fn difference(a: u32, b: u32, sum: u32) -> u32 {

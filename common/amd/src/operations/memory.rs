@@ -33,6 +33,8 @@ pub(crate) enum Form {
 pub(crate) enum Atomic {
     Swap,
     CompareSwap,
+    /// Equal as floats are: zeros of both signs, and no NaN; denormals as they are.
+    CompareSwapFloat,
     Add,
     Sub,
     /// 0 where the result would be negative.
@@ -83,9 +85,10 @@ pub(crate) enum Kind {
         bytes: u8,
         stride: u32,
     },
-    /// Whole dwords, which go to LDS instead of registers.
+    /// What goes to LDS instead of registers: whole dwords, or one or two bytes that are extended to a dword.
     LoadToLds {
         bytes: u8,
+        form: Form,
     },
     Atomic {
         kind: Atomic,
@@ -144,9 +147,20 @@ fn moved(name: &str, space: Space) -> Option<Kind> {
             _ => return None,
         })
     };
+    // Extended to a dword.
+    let part = |what: &str| {
+        Some(match what {
+            "ubyte" | "u8" => (1, Form::Unsigned),
+            "sbyte" | "i8" => (1, Form::Signed),
+            "ushort" | "u16" => (2, Form::Unsigned),
+            "sshort" | "i16" => (2, Form::Signed),
+            _ => return None,
+        })
+    };
     if let Some(what) = load {
-        if let Some(bytes) = what.strip_prefix("lds_").and_then(dwords) {
-            return Some(Kind::LoadToLds { bytes });
+        if let Some(what) = what.strip_prefix("lds_") {
+            let (bytes, form) = dwords(what).map(|bytes| (bytes, Form::Dwords)).or_else(|| part(what))?;
+            return Some(Kind::LoadToLds { bytes, form });
         }
         // What is transposed, see `transposed`.
         let plain = what.strip_prefix("tr_").filter(|_| space == Space::Global).unwrap_or(what);
@@ -154,10 +168,7 @@ fn moved(name: &str, space: Space) -> Option<Kind> {
             return Some(Kind::Load { bytes, form: Form::Dwords });
         }
         let (bytes, form) = match what {
-            "ubyte" | "u8" => (1, Form::Unsigned),
-            "sbyte" | "i8" => (1, Form::Signed),
-            "ushort" | "u16" => (2, Form::Unsigned),
-            "sshort" | "i16" => (2, Form::Signed),
+            _ if part(what).is_some() => part(what)?,
             "short_d16" | "d16_b16" | "u16_d16" => (2, Form::Low { signed: false }),
             "short_d16_hi" | "d16_hi_b16" | "u16_d16_hi" => (2, Form::High { signed: false }),
             "ubyte_d16" | "d16_u8" | "u8_d16" => (1, Form::Low { signed: false }),
@@ -201,9 +212,9 @@ fn data_share(name: &str) -> Option<Kind> {
 
 fn atomic(name: &str, space: Space) -> Option<Kind> {
     use Atomic::{
-        Add, AddBf16, AddF32, AddF64, AddHalves, And, CompareSwap, Decrement, Increment, MaskedOr, MaxF32, MaxF64,
-        MaxSigned, MaxUnsigned, MinF32, MinF64, MinSigned, MinUnsigned, Or, Sub, SubClamped, SubConditional,
-        SubReversed, Swap, Wrap, Xor,
+        Add, AddBf16, AddF32, AddF64, AddHalves, And, CompareSwap, CompareSwapFloat, Decrement, Increment, MaskedOr,
+        MaxF32, MaxF64, MaxSigned, MaxUnsigned, MinF32, MinF64, MinSigned, MinUnsigned, Or, Sub, SubClamped,
+        SubConditional, SubReversed, Swap, Wrap, Xor,
     };
     if space == Space::Scratch {
         return None;
@@ -247,6 +258,8 @@ fn atomic(name: &str, space: Space) -> Option<Kind> {
             "dec_u64" => (Decrement, 8),
             "cmpst_b32" | "cmpstore_b32" => (CompareSwap, 4),
             "cmpst_b64" | "cmpstore_b64" => (CompareSwap, 8),
+            "cmpst_f32" | "cmpstore_f32" => (CompareSwapFloat, 4),
+            "cmpst_f64" | "cmpstore_f64" => (CompareSwapFloat, 8),
             "add_f32" => (AddF32, 4),
             "add_f64" => (AddF64, 8),
             "min_f32" => (MinF32, 4),
@@ -268,6 +281,8 @@ fn atomic(name: &str, space: Space) -> Option<Kind> {
         "swap_b64" => (Swap, 8),
         "cmpswap" | "cmpswap_b32" => (CompareSwap, bytes),
         "cmpswap_b64" => (CompareSwap, 8),
+        "fcmpswap" => (CompareSwapFloat, bytes),
+        "cmpswap_f32" => (CompareSwapFloat, 4),
         "add" | "add_u32" => (Add, bytes),
         "add_u64" => (Add, 8),
         "sub" | "sub_u32" => (Sub, bytes),
@@ -312,7 +327,7 @@ fn atomic(name: &str, space: Space) -> Option<Kind> {
 impl Atomic {
     /// Whether there is a second operand, which is the `compare` of [`Atomic::next`].
     pub fn has_two_operands(self) -> bool {
-        matches!(self, Self::CompareSwap | Self::MaskedOr | Self::Wrap)
+        matches!(self, Self::CompareSwap | Self::CompareSwapFloat | Self::MaskedOr | Self::Wrap)
     }
 
     /// What is left in memory that held `old`.
@@ -329,6 +344,14 @@ impl Atomic {
                 } else {
                     old
                 }
+            }
+            Self::CompareSwapFloat => {
+                let equal = if wide {
+                    f64::from_bits(old) == f64::from_bits(compare)
+                } else {
+                    f32::from_bits(low_old) == f32::from_bits(compare as u32)
+                };
+                if equal { data } else { old }
             }
             Self::Add => old.wrapping_add(data),
             Self::Sub => old.wrapping_sub(data),
@@ -413,6 +436,18 @@ mod tests {
         }
         assert_eq!([next("ds_rsub_u32", 7, 5, 0), next("ds_rsub_rtn_u64", 1, 0, 0)], [0xffff_fffe, u64::MAX]);
         assert_eq!([next("ds_wrap_rtn_b32", 7, 5, 9), next("ds_wrap_rtn_b32", 4, 5, 9)], [2, 13]);
+        let (two, nan) = (2f32.to_bits().into(), f32::NAN.to_bits().into());
+        for name in ["ds_cmpst_rtn_f32", "ds_cmpstore_f32", "global_atomic_cmpswap_f32", "buffer_atomic_fcmpswap"] {
+            assert_eq!(
+                [next(name, 0, 7, 1 << 31), next(name, two, 7, two), next(name, nan, 7, nan)],
+                [7, 7, nan],
+                "{name}"
+            );
+            assert_eq!([next(name, 1, 7, 0), next(name, 1, 7, 1)], [1, 7], "{name}: a denormal is no zero");
+        }
+        for name in ["ds_cmpst_f64", "flat_atomic_fcmpswap_x2"] {
+            assert_eq!([next(name, 1 << 63, 7, 0), next(name, 1, 7, 2)], [7, 1], "{name}");
+        }
         assert_eq!(next("ds_mskor_b64", 0x1234_5678_9abc_def0, 0xff00, 0x5500), 0x1234_5678_9abc_55f0);
     }
 }

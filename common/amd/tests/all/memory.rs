@@ -58,6 +58,7 @@ fn rdna(body: &str) -> String {
         ("ds_read_", "ds_load_"),
         ("ds_write_", "ds_store_"),
         ("ds_cmpst_rtn_b32 v4, v1, v8, v9", "ds_cmpstore_rtn_b32 v4, v1, v9, v8"),
+        ("ds_cmpst_rtn_f32 v4, v1, v8, v9", "ds_cmpstore_rtn_f32 v4, v1, v9, v8"),
         ("global_atomic_add ", "global_atomic_add_u32 "),
         ("global_atomic_cmpswap ", "global_atomic_cmpswap_b32 "),
         ("v_add_u32_e32", "v_add_nc_u32_e32"),
@@ -203,6 +204,22 @@ fn lds_accesses_of_every_width() {
     );
 }
 
+/// A dword for each lane, whatever is loaded.
+#[test]
+fn bytes_that_go_to_lds_are_extended() {
+    let (Some(tools), Some(target)) = (Tools::find(), Target::named("gfx942")) else { return };
+    let load = |kind: &str, to: &str| {
+        format!(
+            "s_mov_b32 m0, 0\nglobal_load_lds_{kind} v1, s[4:5] offset:112\ns_waitcnt vmcnt(0)\nds_read_b32 {to}, v12 offset:112\n\
+             s_waitcnt lgkmcnt(0)\n"
+        )
+    };
+    let loads = [("sbyte", "v4"), ("ubyte", "v5"), ("sshort", "v6"), ("ushort", "v7")].map(|(kind, to)| load(kind, to));
+    let found = words(&tools, target, &format!("v_lshrrev_b32_e32 v12, 2, v1\n{}{STORE}", loads.concat()));
+    assert_eq!(found[4..8], [0xffff_ff80, 0x80, 0xffff_8180, 0x8180]);
+    assert_eq!(found[..4], [0x70, 0x70, 0x7170, 0x7170]);
+}
+
 #[test]
 fn atomics_return_what_was_there() {
     let set = "v_mov_b32_e32 v8, 5\nv_mov_b32_e32 v9, 9\nv_mov_b32_e32 v10, 0\nv_mov_b32_e32 v11, 0\n";
@@ -217,6 +234,13 @@ fn atomics_return_what_was_there() {
             "{set}ds_write_b32 v1, v8\nds_cmpst_rtn_b32 v4, v1, v8, v9\nds_read_b32 v5, v1\nv_mov_b32_e32 v6, 0\nv_mov_b32_e32 v7, 0\n{STORE}"
         ),
         [5, 9, 0, 0],
+    );
+    // -0 is +0 where floats are compared.
+    check(
+        &format!(
+            "{set}v_bfrev_b32_e32 v8, 1\nds_write_b32 v1, v10\nds_cmpst_rtn_f32 v4, v1, v8, v9\nds_read_b32 v5, v1\nv_mov_b32_e32 v6, 0\nv_mov_b32_e32 v7, 0\n{STORE}"
+        ),
+        [0, 9, 0, 0],
     );
     // Two operands: a mask and bits; what is subtracted, and what is added where that is too large.
     check(

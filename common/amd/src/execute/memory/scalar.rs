@@ -69,7 +69,7 @@ impl Block<'_> {
 }
 
 /// The lower bytes of a dword, extended to all of it.
-fn extended(loaded: Loaded, bytes: u8, signed: bool) -> Loaded {
+pub(in crate::execute) fn extended(loaded: Loaded, bytes: u8, signed: bool) -> Loaded {
     let shift = 32 - 8 * u32::from(bytes);
     let raw = loaded.dwords[0] << shift;
     let value = if signed { (raw as i32 >> shift) as u32 } else { raw >> shift };
