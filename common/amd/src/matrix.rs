@@ -10,6 +10,8 @@
 mod layout;
 mod product;
 mod rows;
+mod shape;
+mod signs;
 mod sparse;
 mod sums;
 mod table;

@@ -2,14 +2,15 @@
 
 use super::layout::{Factor, Layout, Results, split};
 use super::rows::{Doubles, Integers, Plain, Singles};
+use super::shape::{MANY, Shape};
+use super::signs::{Signs, drop_denormals};
 use super::sparse::{Chosen, by_rows};
-use super::sums::{self, Exact, Fused, FusedDoubles, Pairs, Product, Shape};
+use super::sums::{Exact, Fused, FusedDoubles, Pairs, Product};
 use super::truncated::{self, Wide};
-use super::{Element, Matrix, Modifiers, Pattern, Sum};
+use super::{Element, Matrix, Modifiers, Sum};
 use crate::number::{Eight, F64, Format, eight_to_f32, half_to_single, small_to_f32};
 
-/// The most elements of A or B; and of FP64.
-pub(super) const MANY: usize = 2048;
+/// The most elements of A or B of FP64.
 const FEW: usize = 512;
 /// Elements of C of FP64.
 const SMALL: usize = 256;
@@ -105,8 +106,8 @@ pub(super) fn read(
             if let Sum::Pairs(_) = matrix.sum {
                 let smallest = if matrix.a == Element::F16 { 2f32.powi(-14) } else { f32::MIN_POSITIVE };
                 let used = shape.size * shape.depth * shape.blocks;
-                sums::drop_denormals(&mut a_matrix[..used], smallest);
-                sums::drop_denormals(&mut b_matrix[..used], smallest);
+                drop_denormals(&mut a_matrix[..used], smallest);
+                drop_denormals(&mut b_matrix[..used], smallest);
             }
         }
     }
@@ -196,33 +197,6 @@ impl pulp::WithSimd for Read<'_> {
         let [a_matrix, b_matrix] = factors;
         read_floats(matrix.a, &layout.a, of_a, a, a_matrix, signs.a);
         read_floats(matrix.b, &layout.b, of_b, b, b_matrix, signs.b);
-    }
-}
-
-/// What the modifiers do to the signs of floats.
-pub(super) struct Signs {
-    /// Negation of elements of even and of odd k.
-    a: [bool; 2],
-    b: [bool; 2],
-    pub negate_c: bool,
-    pub absolute_c: bool,
-}
-
-impl Signs {
-    pub fn of(matrix: &Matrix, modifiers: Modifiers) -> Signs {
-        let bit = |field: u8, bit: u8| field >> bit & 1 == 1;
-        if matrix.pattern == Pattern::Negations {
-            let negate = |index| bit(modifiers.blgp, index);
-            Signs { a: [negate(0); 2], b: [negate(1); 2], negate_c: negate(2), absolute_c: false }
-        } else {
-            let Modifiers { neg_lo, neg_hi, .. } = modifiers;
-            Signs {
-                a: [bit(neg_lo, 0), bit(neg_hi, 0)],
-                b: [bit(neg_lo, 1), bit(neg_hi, 1)],
-                negate_c: bit(neg_lo, 2),
-                absolute_c: bit(neg_hi, 2),
-            }
-        }
     }
 }
 

@@ -2,8 +2,7 @@
 
 use super::Element;
 use super::layout::Results;
-use super::product::Signs;
-use super::sums::drop_denormals;
+use super::signs::{Signs, drop_denormals};
 use crate::number::{F32, Format, bf16_from_f32, bf16_to_f32, half_to_single, single_to_half};
 
 /// Where the rows of a result are.

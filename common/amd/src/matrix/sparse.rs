@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::sums::Shape;
+use super::shape::Shape;
 use super::{Matrix, Modifiers, Operand};
 
 /// The most elements of a row that are there, and the most rows.

@@ -2,14 +2,7 @@
 //! columns, the result in rows. Inner loops run over the columns, which are adjacent, so that they become vector instructions.
 
 use super::rows::Rows;
-
-/// Size of each block: rows and columns, and depth.
-#[derive(Clone, Copy)]
-pub(super) struct Shape {
-    pub size: usize,
-    pub depth: usize,
-    pub blocks: usize,
-}
+use super::shape::Shape;
 
 /// How the products of a row are summed.
 pub(super) trait Rule {
@@ -191,11 +184,6 @@ impl Rule for Pairs {
             }
         }
     }
-}
-
-/// What is below the smallest normal number becomes +0.
-pub(super) fn drop_denormals(values: &mut [f32], smallest: f32) {
-    values.iter_mut().for_each(|value| *value = if value.abs() < smallest { 0.0 } else { *value });
 }
 
 #[inline(always)]

@@ -1,10 +1,10 @@
 //! The products of gfx942's MFMA ([`super::Sum::Truncated`] and [`super::Sum::TruncatedHalves`]): those of which nothing is cut off are
 //! sums of FP32, for the others there is [`Truncated`].
 
-use super::product::MANY;
 use super::rows::Plain;
+use super::shape::{MANY, Shape};
 use super::sparse::{Chosen, by_rows};
-use super::sums::{Lossless, Product, Shape};
+use super::sums::{Lossless, Product};
 use super::truncation::{Truncated, exponent_of, power};
 use super::{Element, Matrix};
 
