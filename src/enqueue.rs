@@ -151,11 +151,11 @@ impl EnqueueArgs {
         let planner = planners.get(session.method)?;
         let Input { problems, specs, rejects, .. } = if planner.takes_specs() {
             self.input.with_specs(&session.target, problems, rejects)?
-        } else if !self.input.has_own() {
+        } else if !self.input.has_own() && self.input.with.is_none() {
             Input { problems, specs: Specs::default(), rejects, counts: Default::default() }
         } else {
             return Err(crate::usage(format!(
-                "--kernel and --triton: session {} tunes {}",
+                "--kernel, --triton and --with: session {} tunes {}",
                 session.name,
                 planner.tunes()
             )));

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use bluefin_campaign::{captured, kernels};
+use bluefin_campaign::captured;
+use bluefin_campaign::kernels::{self, With};
 use bluefin_common::problem::{DataType, Direction, Problem, read_size};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
@@ -28,6 +29,9 @@ pub struct InputArgs {
     /// Of these the larger spaces: DIR/*/widened.toml where there is one
     #[arg(long, requires = "triton")]
     pub widen: bool,
+    /// Try kernels of this kind beside bluefin's own, for the same problems and in one play-off: triton (matrix products, on GPUs)
+    #[arg(long, value_name = "triton", hide_possible_values = true)]
+    pub with: Option<With>,
     /// Sizes of your own kernel, as NAME=VALUE,...; each --size is one problem [default: the spec's own]
     #[arg(long, value_name = "NAME=VALUE,...", requires = "kernel")]
     pub size: Vec<String>,
@@ -132,14 +136,9 @@ impl InputArgs {
     }
 
     /// `problems` and those of the user's own kernels, with the specs that may solve them.
-    pub fn with_specs(
-        &self,
-        target: &Target,
-        mut problems: Vec<Problem>,
-        rejects: Vec<String>,
-    ) -> anyhow::Result<Input> {
-        let (specs, own) = kernels::with_own(&self.own()?, &self.sizes()?, !self.files.is_empty(), target)?;
-        problems.extend(own);
+    pub fn with_specs(&self, target: &Target, problems: Vec<Problem>, rejects: Vec<String>) -> anyhow::Result<Input> {
+        let (own, sizes, has_commands) = (self.own()?, self.sizes()?, !self.files.is_empty());
+        let (specs, problems) = kernels::with_own(&own, &sizes, self.with, has_commands, target, problems)?;
         Ok(Input { problems, specs, rejects, counts: HashMap::new() })
     }
 

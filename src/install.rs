@@ -225,9 +225,9 @@ impl InstallArgs {
 
 /// Source files of the kernels that bluefin ships.
 fn own_sources() -> BTreeSet<String> {
-    let shipped = Bundle::shipped();
-    let specs = shipped.iter().filter_map(|bundle| KernelSpec::load(bundle).ok());
-    specs.map(|spec| spec.source).collect()
+    let shipped = Bundle::shipped().into_iter().map(|bundle| bundle.beside_triton().unwrap_or(bundle));
+    let specs = shipped.filter_map(|bundle| KernelSpec::load(&bundle).ok());
+    specs.flat_map(|spec| spec.sources().map(ToString::to_string).collect::<Vec<_>>()).collect()
 }
 
 fn hint(done: &[Installed]) -> String {

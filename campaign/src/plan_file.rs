@@ -18,6 +18,7 @@ use bluefin_producer::plan::CandidateBudget;
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, de};
 
+use crate::kernels::With;
 use crate::known::known;
 use crate::problems::{Operation, Precision};
 use crate::search::{Patience, SearchChoice};
@@ -146,6 +147,8 @@ struct EnqueueStep {
     /// Kernel specs of one's own.
     #[serde(default)]
     kernels: Vec<PathBuf>,
+    /// Kernels that are tried beside bluefin's own.
+    with: Option<With>,
     /// How much the session matters beside others of a fleet.
     priority: Option<Priority>,
 }

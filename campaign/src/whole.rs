@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::carry::Watch;
-use crate::kernels;
+use crate::kernels::{self, With};
 use crate::known::known;
 use crate::machine::local::{Compilers, LocalDevice};
 use crate::machine::tools::{LocalTools, Tools};
@@ -71,6 +71,8 @@ pub struct Enqueue {
     pub time: Option<Duration>,
     /// Kernel specs of one's own.
     pub kernels: Vec<PathBuf>,
+    /// Kernels that are tried beside bluefin's own.
+    pub with: Option<With>,
     /// How much the session matters beside others of a fleet.
     pub priority: Option<Priority>,
 }
@@ -300,7 +302,7 @@ impl Taking<'_> {
 
     /// The problems, and what is asked of them.
     async fn asked(&self, session: &Session) -> anyhow::Result<(Vec<Problem>, Asked)> {
-        let Enqueue { tags, stages, choice, budget, kernels, .. } = &self.steps.enqueue;
+        let Enqueue { tags, stages, choice, budget, kernels, with, .. } = &self.steps.enqueue;
         let mut problems: Vec<Problem> = Vec::new();
         for tag in tags {
             problems.extend(miopen::problems(&*self.site.ports.store, Some(tag)).await?);
@@ -311,8 +313,8 @@ impl Taking<'_> {
         if !known().planners().get(session.method)?.takes_specs() {
             return Ok((problems, Asked { choice: choice.clone(), ..asked }));
         }
-        let (specs, own) = kernels::with_own(kernels, &[Default::default()], !problems.is_empty(), &session.target)?;
-        problems.extend(own);
+        let (sizes, has_commands) = ([Default::default()], !problems.is_empty());
+        let (specs, problems) = kernels::with_own(kernels, &sizes, *with, has_commands, &session.target, problems)?;
         Ok((problems, Asked { specs, budget: budget.unwrap_or(CandidateBudget::NORMAL), ..asked }))
     }
 

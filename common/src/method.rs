@@ -8,6 +8,10 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// The toolchain of kernel specs whose solvers are some clang's and some Triton's: its jobs are for workers that have both compilers, as a
+/// play-off has candidates of both, and both are checked by one reference.
+pub const CLANG_AND_TRITON: &str = "clang+triton";
+
 /// What is known of a method.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MethodInfo {
@@ -48,7 +52,7 @@ pub enum FindJobs {
 static KERNELS: MethodInfo = MethodInfo {
     name: "kernels",
     about: "kernel specs: those that bluefin ships and your own",
-    toolchains: &["cc", "clang", "triton", "noop"],
+    toolchains: &["cc", "clang", "triton", CLANG_AND_TRITON, "noop"],
     evaluated_by: EvaluatedBy::Device,
     find: FindJobs::PlayOff,
 };

@@ -193,7 +193,7 @@ async fn main() -> Result<(), Error> {
     let slots = std::thread::available_parallelism()?.get();
     let workshop = Workshop::new(store.clone(), slots, Limits::default(), None, metrics);
     let clang = probe("clang", &Programs::default()).await?;
-    let compiler = clang.compiler().ok_or("clang does not compile kernel specs")?;
+    let compiler = clang.compilers().into_iter().next().ok_or("clang does not compile kernel specs")?;
     let emitter = Emitter { compiler, workshop, store, folder };
     let mut problems = Vec::new();
     for line in std::io::stdin().lock().lines() {

@@ -1,5 +1,6 @@
 //! Kernel specs by digest, fetched once and kept while they are in use.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +18,28 @@ const KEPT: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// A spec and the files that it came with.
 pub(crate) struct Loaded {
     pub(crate) spec: KernelSpec,
-    pub(crate) bundle: Arc<Bundle>,
+    bundle: Arc<Bundle>,
+    /// Of a spec that has two toolchains, what each is given.
+    parts: BTreeMap<String, Arc<Bundle>>,
+}
+
+impl Loaded {
+    fn new(bundle: Bundle) -> Result<Self, Error> {
+        let spec = KernelSpec::load(&bundle).map_err(|error| Error::Job { reason: error.to_string() })?;
+        let mut parts = BTreeMap::new();
+        if spec.has_two_toolchains() {
+            for solver in &spec.solvers {
+                let part = || Arc::new(bundle.for_toolchain(&solver.toolchain));
+                parts.entry(solver.toolchain.clone()).or_insert_with(part);
+            }
+        }
+        Ok(Self { spec, bundle: Arc::new(bundle), parts })
+    }
+
+    /// What `toolchain` is given.
+    pub(crate) fn bundle(&self, toolchain: &str) -> Arc<Bundle> {
+        Arc::clone(self.parts.get(toolchain).unwrap_or(&self.bundle))
+    }
 }
 
 pub(crate) struct Specs {
@@ -44,8 +66,7 @@ impl Specs {
             }
             Error::Job { reason: error.to_string() }
         })?;
-        let spec = KernelSpec::load(&bundle).map_err(|error| Error::Job { reason: error.to_string() })?;
-        let loaded = Arc::new(Loaded { spec, bundle: Arc::new(bundle) });
+        let loaded = Arc::new(Loaded::new(bundle)?);
         self.kept().put(digest, Arc::clone(&loaded));
         Ok(loaded)
     }

@@ -25,6 +25,7 @@ use bluefin_common::delivery::pin::Pin;
 use bluefin_common::description::Description;
 use bluefin_common::failure::{Attempt, Failure};
 use bluefin_common::job::Job;
+use bluefin_common::method::CLANG_AND_TRITON;
 use bluefin_common::outcome::Outcome;
 use bluefin_common::search_end::SearchEnd;
 use bluefin_common::session::{SearchPlan, Session};
@@ -94,9 +95,9 @@ pub trait Toolchain: Send + Sync + 'static {
         Ok(NextRounds::default())
     }
 
-    /// The compiler of kernel specs that it compiles with, if it does.
-    fn compiler(&self) -> Option<Arc<dyn Compiler>> {
-        None
+    /// The compilers of kernel specs that it compiles with, if it does.
+    fn compilers(&self) -> Vec<Arc<dyn Compiler>> {
+        Vec::new()
     }
 }
 
@@ -186,7 +187,7 @@ pub struct Known {
 /// No program, or one that does not work, with what to install.
 pub type Probe = for<'a> fn(&'a Programs) -> BoxFuture<'a, Result<Arc<dyn Toolchain>, Error>>;
 
-static SHIPPED: [Known; 5] = [
+static SHIPPED: [Known; 6] = [
     Known { name: "cc", about: "C for the CPU", by_default: true, probe: |_| cc::probe().boxed(), is_named: |_| false },
     Known {
         name: "clang",
@@ -208,6 +209,14 @@ static SHIPPED: [Known; 5] = [
         by_default: true,
         probe: |_| triton::probe().boxed(),
         is_named: |_| triton::is_named(),
+    },
+    Known {
+        name: CLANG_AND_TRITON,
+        about: "kernels of both for one problem",
+        // It is, where both are: see `with_pair`.
+        by_default: false,
+        probe: |programs| probe_pair(programs).boxed(),
+        is_named: |_| false,
     },
     Known {
         name: "noop",
@@ -269,7 +278,7 @@ impl Toolchains {
         if found.is_empty() { Err(Error::NoToolchain) } else { Ok(found) }
     }
 
-    /// `cc, clang, fin, triton or noop`
+    /// `cc, clang, fin, triton, clang+triton or noop`
     fn names(&self) -> String {
         let names: Vec<&str> = self.0.iter().map(|known| known.name).collect();
         match names.split_last() {
@@ -277,6 +286,25 @@ impl Toolchains {
             _ => names.concat(),
         }
     }
+}
+
+/// Both compilers of [`CLANG_AND_TRITON`].
+async fn probe_pair(programs: &Programs) -> Result<Arc<dyn Toolchain>, Error> {
+    let (clang, triton) = (clang::probe(programs).await?, triton::probe().await?);
+    Ok(pair(&*clang, &*triton))
+}
+
+fn pair(clang: &dyn Toolchain, triton: &dyn Toolchain) -> Arc<dyn Toolchain> {
+    Arc::new(Kernels::of([clang, triton].iter().flat_map(|toolchain| toolchain.compilers()).collect()))
+}
+
+/// `toolchains`, and [`CLANG_AND_TRITON`] where both of it are among them.
+pub(crate) fn with_pair(mut toolchains: Vec<Arc<dyn Toolchain>>) -> Vec<Arc<dyn Toolchain>> {
+    let named = |name: &str| toolchains.iter().find(|toolchain| toolchain.name() == name);
+    if let (Some(clang), Some(triton), None) = (named("clang"), named("triton"), named(CLANG_AND_TRITON)) {
+        toolchains.push(pair(&**clang, &**triton));
+    }
+    toolchains
 }
 
 /// The toolchain `name` of those that bluefin ships, tried.
@@ -302,7 +330,7 @@ mod tests {
     #[tokio::test]
     async fn unknown_toolchains_are_refused() {
         let error = probe("hipcc", &Programs::default()).await.err().expect("unknown").to_string();
-        assert_eq!(error, "toolchain hipcc: unknown, expected cc, clang, fin, triton or noop");
+        assert_eq!(error, "toolchain hipcc: unknown, expected cc, clang, fin, triton, clang+triton or noop");
     }
 
     #[test]

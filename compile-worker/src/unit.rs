@@ -85,13 +85,14 @@ impl Unit {
     #[must_use]
     pub fn new(compiler: &dyn Shapes, arch: &str, bundle: Arc<Bundle>, spec: &KernelSpec, build: Build) -> Self {
         let options = build.options();
+        let (source, flags) = spec.compiled_by(compiler.name());
+        let (source, flags) = (source.to_string(), flags.to_vec());
         let shim = if compiler.is_cpp() {
-            entries::unit(bundle.dialect(), &spec.source, &build.launches)
+            entries::unit(bundle.dialect(), &source, &build.launches)
         } else {
-            compiler.generate(arch, &spec.source, &build)
+            compiler.generate(arch, &source, &build)
         };
         let Build { defines, constants: _, launches, workspace, typed: _ } = build;
-        let (source, flags) = (spec.source.clone(), spec.flags.clone());
         Self { arch: arch.to_string(), bundle, source, flags, defines, shim, options, launches, workspace }
     }
 

@@ -29,7 +29,7 @@ use crate::machine::{Machine, MachinePatience};
 use crate::metrics::Metrics;
 use crate::process::Limits;
 use crate::queue::Queue;
-use crate::toolchain::Toolchain;
+use crate::toolchain::{self, Toolchain};
 use crate::workshop::Workshop;
 
 /// All workers of a fleet look for sessions, and most sessions are of a target that is known.
@@ -136,6 +136,7 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     config.check()?;
+    let config = Config { toolchains: toolchain::with_pair(config.toolchains.clone()), ..config };
     metrics.set_slots(config.slots);
     let swept = tokio::task::spawn_blocking(folder::sweep).await.unwrap_or_default();
     if swept > 0 {

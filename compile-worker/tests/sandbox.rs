@@ -93,7 +93,7 @@ fn compile(source: Option<&str>, limits: Limits, launcher: Vec<OsString>) -> Res
         let problem = spec.problem(&spec.sizes).unwrap();
         let scope = spec.scope(&problem, &Target::Host).unwrap().unwrap();
         let build = spec.build(&spec.reference(), &scope).unwrap();
-        let compiler = probe("cc", &Programs::default()).await.unwrap().compiler().unwrap();
+        let compiler = probe("cc", &Programs::default()).await.unwrap().compilers().remove(0);
         let unit = Unit::new(&*compiler, "host", Arc::new(bundle), &spec, build);
         let registry = prometheus::Registry::new();
         let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry).unwrap()).unwrap();

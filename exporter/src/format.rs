@@ -12,6 +12,9 @@ pub mod winners;
 use std::any::Any;
 use std::fmt;
 
+use bluefin_common::decision::Timed;
+use bluefin_common::job::Job;
+use bluefin_common::method::CLANG_AND_TRITON;
 use futures_util::future::BoxFuture;
 
 use crate::error::ExportError;
@@ -42,6 +45,15 @@ pub trait Records: Fold {
     /// # Errors
     /// If one can not be written: then none will be there.
     fn write(self, out: &mut Output<'_>) -> impl Future<Output = Result<(), ExportError>> + Send;
+}
+
+/// The toolchain that compiled the winner of a group: of a spec with two, Triton's is that of Python.
+fn toolchain_of<'a>(job: &'a Job, winner: &Timed<'_>) -> &'a str {
+    if job.toolchain != CLANG_AND_TRITON {
+        return &job.toolchain;
+    }
+    let objects = winner.outcome.built.iter().flat_map(|built| &built.objects);
+    if objects.into_iter().any(|object| object.file.ends_with(".py")) { "triton" } else { "clang" }
 }
 
 /// The records of some format.

@@ -35,6 +35,15 @@ impl LoadedSpec {
     pub fn shipped() -> Result<Vec<Self>, PlanError> {
         Bundle::shipped().into_iter().map(Self::load).collect()
     }
+
+    /// The same, where Triton's kernels stand beside bluefin's own for the same problems.
+    ///
+    /// # Errors
+    /// As [`Self::shipped`].
+    pub fn shipped_beside_triton() -> Result<Vec<Self>, PlanError> {
+        let beside = |bundle: Bundle| bundle.beside_triton().unwrap_or(bundle);
+        Bundle::shipped().into_iter().map(beside).map(Self::load).collect()
+    }
 }
 
 /// The specs that a session is planned with.

@@ -40,6 +40,7 @@ impl TuneArgs {
         let ours = [
             (!input.kernel.is_empty(), "--kernel"),
             (!input.triton.is_empty(), "--triton"),
+            (input.with.is_some(), "--with"),
             (!input.direction.is_empty(), "--direction"),
             (input.data_type.is_some(), "--type"),
             (self.stage.is_some(), "--stage"),

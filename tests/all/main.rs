@@ -6,6 +6,7 @@ mod common;
 mod aiter;
 mod aiter_tune;
 mod aiter_workflow;
+mod beside;
 mod buffers;
 mod campaign;
 mod capture;

@@ -125,6 +125,7 @@ impl EnqueueStep {
             budget: self.candidates.map(|budget| budget.0),
             time: self.time.map(|time| time.0),
             kernels: self.kernels,
+            with: self.with,
             priority: self.priority,
         }
     }

@@ -156,7 +156,7 @@ impl KernelSpec {
                 return Err(fail(format!("the constraint `{}` is false", constraint.text())));
             }
         }
-        let is_python = self.toolchain == TRITON;
+        let is_python = solver.toolchain == TRITON;
         let (mut defines, mut constants) = (BTreeMap::new(), solver.constants.clone());
         for (param, value) in solver.params.iter().zip(&candidate.params).filter(|(param, _)| !param.at_launch) {
             let name = param.name.clone();

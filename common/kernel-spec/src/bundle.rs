@@ -13,7 +13,7 @@ use crate::Bundle;
 use crate::data::{self, MAX_ALL_DATA, MAX_DATA};
 use crate::error::SpecError;
 use crate::format::RawSpec;
-use crate::rules::CLANG;
+use crate::rules::{CLANG, TRITON};
 use crate::shim::{self, Dialect};
 
 /// Largest spec, in bytes.
@@ -58,8 +58,8 @@ impl Bundle {
             let text = String::from_utf8(bytes).map_err(|error| fail(&beside, io::Error::new(InvalidData, error)))?;
             files.insert(name, text);
         }
-        if spec.toolchain == CLANG {
-            shim::complete(&mut files, &spec.source);
+        for (_, source) in spec.sources().filter(|(toolchain, _)| *toolchain == CLANG) {
+            shim::complete(&mut files, source);
         }
         let mut bundle = Self { toml, files, ..Self::default() };
         bundle.check_size()?;
@@ -98,8 +98,33 @@ impl Bundle {
     /// The matrix product in Triton, whose problems are those of `bluefin tune-gemm`.
     #[must_use]
     pub fn gemm_in_triton() -> Self {
-        let files = [("gemm.py".to_string(), kernel_file!("triton/gemm.py").to_string())];
+        let files = [("gemm.py", kernel_file!("triton/gemm.py")), ("tiles.toml", kernel_file!("triton/tiles.toml"))];
+        let files = files.map(|(name, text)| (name.to_string(), text.to_string()));
         Self { toml: kernel_file!("triton/gemm.toml").to_string(), files: files.into(), ..Self::default() }
+    }
+
+    /// This one with the matrix product in Triton beside its solvers; `None` where it is not the shipped spec of that for GPUs.
+    #[must_use]
+    pub fn beside_triton(&self) -> Option<Self> {
+        if self.toml != kernel_file!("gemm_gpu.toml") {
+            return None;
+        }
+        let mut bundle = self.clone();
+        for text in [kernel_file!("triton/gemm_beside.toml"), kernel_file!("triton/tiles.toml")] {
+            bundle.toml.push('\n');
+            bundle.toml.push_str(text);
+        }
+        bundle.files.insert("gemm.py".to_string(), kernel_file!("triton/gemm.py").to_string());
+        Some(bundle)
+    }
+
+    /// The same with the files alone that `toolchain` is given, where a spec has two: Triton's those of Python, the other one the rest. So what
+    /// it makes is what it would make of the spec without the second one.
+    #[must_use]
+    pub fn for_toolchain(&self, toolchain: &str) -> Self {
+        let mut bundle = self.clone();
+        bundle.files.retain(|name, _| name.ends_with(".py") == (toolchain == TRITON));
+        bundle
     }
 
     /// Puts it into `store`: the data of its buffers, then itself, since a worker that finds it looks for those.
@@ -157,7 +182,7 @@ pub(super) fn data_names(spec: &RawSpec) -> Result<Vec<&str>, SpecError> {
 
 /// Source, includes and the file of spaces, in the order in which they are named.
 pub(super) fn file_names(spec: &RawSpec) -> Result<Vec<String>, SpecError> {
-    let named = [&spec.source].into_iter().chain(&spec.includes).chain(&spec.spaces);
+    let named = spec.sources().map(|(_, source)| source).chain(&spec.includes).chain(&spec.spaces);
     let names: Vec<String> = named.take(MAX_FILES + 1).cloned().collect();
     names.iter().try_for_each(|name| check_name(name))?;
     Ok(names)

@@ -19,6 +19,8 @@ pub(super) struct RawSpec {
     pub(super) toolchain: String,
     pub(super) targets: Vec<String>,
     pub(super) source: String,
+    /// What solvers of a second toolchain are compiled from.
+    pub(super) beside: Option<RawBeside>,
     #[serde(default)]
     pub(super) includes: Vec<String>,
     pub(super) specialize: Option<Vec<Specialize>>,
@@ -43,6 +45,13 @@ pub(super) struct RawSpec {
     pub(super) buffer: Vec<RawBuffer>,
     pub(super) tolerance: BTreeMap<String, RawTolerance>,
     pub(super) solver: Vec<RawSolver>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawBeside {
+    pub(super) toolchain: String,
+    pub(super) source: String,
 }
 
 #[derive(Deserialize)]
@@ -116,6 +125,8 @@ pub(super) struct RawSpaces {
 pub(super) struct RawSolver {
     pub(super) name: String,
     pub(super) algorithm: String,
+    /// The second toolchain, for a solver of that.
+    pub(super) toolchain: Option<String>,
     /// The name of a space, to which the params and constraints below are added.
     pub(super) space: Option<String>,
     #[serde(default = "yes")]
@@ -299,5 +310,16 @@ pub(super) fn parse<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Sp
 impl RawSpec {
     pub(super) fn parse(text: &str) -> Result<Self, SpecError> {
         parse("kernel spec", text)
+    }
+
+    /// Its toolchain, and the second one where there is one, each with its source.
+    pub(super) fn sources(&self) -> impl Iterator<Item = (&str, &String)> {
+        let beside = self.beside.as_ref().map(|beside| (beside.toolchain.as_str(), &beside.source));
+        [(self.toolchain.as_str(), &self.source)].into_iter().chain(beside)
+    }
+
+    /// Whether solvers may be of `toolchain`.
+    pub(super) fn has(&self, toolchain: &str) -> bool {
+        self.sources().any(|(name, _)| name == toolchain)
     }
 }

@@ -122,7 +122,7 @@ pub struct KernelSpec {
     pub name: String,
     /// Word of an operator, or `kernel`: what its problems are.
     pub problem: String,
-    /// As [`Method::toolchains`] has it; names the compile queue.
+    /// As [`Method::toolchains`] has it; names the compile queue. Of both toolchains where it has two.
     pub toolchain: String,
     /// Architectures as [`bluefin_common::target::Target::arch`] names them, or groups of them: [`bluefin_common::arch::is_meant`].
     pub targets: Vec<String>,
@@ -130,6 +130,8 @@ pub struct KernelSpec {
     features: Vec<&'static str>,
     /// File that is compiled.
     pub source: String,
+    /// The second toolchain and its file, where some solvers are of that.
+    beside: Option<(String, String)>,
     /// Further files that lie beside it when it is compiled.
     pub includes: Vec<String>,
     /// Flags behind the toolchain's own.
@@ -171,6 +173,8 @@ pub enum Specialize {
 #[derive(Clone, Debug)]
 pub struct Solver {
     pub name: String,
+    /// What compiles it: the spec's toolchain, or of two the one or the other.
+    pub toolchain: String,
     pub algorithm: Algorithm,
     /// The tuning space, in the order of the perf db; empty for a solver that is not tunable.
     pub params: Vec<Param>,
@@ -318,6 +322,26 @@ impl KernelSpec {
         self.solvers
             .get(self.reference)
             .map_or_else(|| Candidate { solver: String::new(), params: Vec::new() }, Solver::default_candidate)
+    }
+
+    /// The file that `toolchain` compiles, and its flags: those of the spec are for its first toolchain.
+    #[must_use]
+    pub fn compiled_by(&self, toolchain: &str) -> (&str, &[String]) {
+        match &self.beside {
+            Some((second, source)) if second == toolchain => (source, &[]),
+            _ => (&self.source, &self.flags),
+        }
+    }
+
+    /// The files that are compiled: one for each toolchain.
+    pub fn sources(&self) -> impl Iterator<Item = &str> {
+        [self.source.as_str()].into_iter().chain(self.beside.iter().map(|(_, source)| source.as_str()))
+    }
+
+    /// Whether its solvers are of two toolchains.
+    #[must_use]
+    pub fn has_two_toolchains(&self) -> bool {
+        self.beside.is_some()
     }
 
     /// The solver of that name.

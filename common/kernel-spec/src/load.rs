@@ -17,7 +17,7 @@ use crate::rules::{CLANG, TARGET, TOLERANCES, TRITON, is_flag, is_identifier, is
 use crate::shim;
 use crate::{BufferSpec, Bundle, ContentSpec, Distance, KernelSpec, Specialize, ToleranceSpec, TypeOf};
 use bluefin_common::arch::FEATURES;
-use bluefin_common::method::{EvaluatedBy, Method};
+use bluefin_common::method::{CLANG_AND_TRITON, EvaluatedBy, Method};
 use bluefin_common::problem::{DataType, Operator, read_size};
 use bluefin_common::task::{Content, Role};
 use bluefin_common::value::Value;
@@ -96,9 +96,10 @@ impl Loader<'_> {
             features: FEATURES.into_iter().filter(|name| texts.iter().any(|text| text.contains(name))).collect(),
             name: raw.name.clone(),
             problem: raw.problem.clone(),
-            toolchain: raw.toolchain.clone(),
+            toolchain: if raw.beside.is_some() { CLANG_AND_TRITON } else { &raw.toolchain }.to_string(),
             targets: raw.targets.clone(),
             source: raw.source.clone(),
+            beside: raw.beside.as_ref().map(|beside| (beside.toolchain.clone(), beside.source.clone())),
             includes: raw.includes.clone(),
             flags: raw.flags.clone(),
             specialize,
@@ -127,6 +128,15 @@ impl Loader<'_> {
         }
         let hosts = raw.targets.iter().filter(|arch| *arch == "host").count();
         let toolchains = evaluated_on_devices();
+        if let Some(beside) = &raw.beside {
+            let other = match raw.toolchain.as_str() {
+                CLANG => Some(TRITON),
+                TRITON => Some(CLANG),
+                _ => None,
+            };
+            let expected = other.map_or("none: only clang and triton go together".to_string(), ToString::to_string);
+            self.require(other == Some(&beside.toolchain), "beside.toolchain", &beside.toolchain, &expected)?;
+        }
         let fits = match raw.toolchain.as_str() {
             "cc" => hosts == raw.targets.len(),
             CLANG | TRITON => hosts == 0,
@@ -145,6 +155,8 @@ impl Loader<'_> {
     fn specialize(&self, raw: &RawSpec) -> Result<Vec<Specialize>, SpecError> {
         if raw.toolchain == TRITON {
             self.list("flags", raw.flags.len(), 0, 0)?;
+        }
+        if raw.has(TRITON) {
             let all = vec![Specialize::Unit, Specialize::Divisible, Specialize::PointerRange];
             return Ok(raw.specialize.clone().unwrap_or(all));
         }
@@ -162,6 +174,7 @@ impl Loader<'_> {
             if !bundle.files.contains_key(*name) {
                 let field = match *name {
                     name if raw.source == name => "source",
+                    name if raw.beside.as_ref().is_some_and(|beside| beside.source == name) => "beside.source",
                     name if raw.spaces.as_deref() == Some(name) => "spaces",
                     _ => "includes",
                 };
@@ -181,7 +194,7 @@ impl Loader<'_> {
             return Err(self.invalid("buffer", extra, "only files that the spec names"));
         }
         // A file that no field names would make another spec of the same kernel.
-        let is_shim = |name: &str| raw.toolchain == CLANG && shim::is_header(name);
+        let is_shim = |name: &str| raw.has(CLANG) && shim::is_header(name);
         match bundle.files.keys().find(|name| !names.contains(name.as_str()) && !is_shim(name)) {
             Some(extra) => Err(self.invalid("includes", extra, "only files that the spec names")),
             None => Ok(()),
@@ -391,5 +404,6 @@ impl Loader<'_> {
 /// Toolchains whose artifacts a device loads.
 fn evaluated_on_devices() -> Vec<&'static str> {
     let methods = Method::all().into_iter().filter(|method| method.evaluated_by == EvaluatedBy::Device);
-    methods.flat_map(|method| method.toolchains.to_vec()).collect()
+    // A spec of two says so by a table.
+    methods.flat_map(|method| method.toolchains.to_vec()).filter(|name| *name != CLANG_AND_TRITON).collect()
 }

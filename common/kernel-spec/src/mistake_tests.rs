@@ -38,6 +38,27 @@ fn mistakes_are_found_when_a_spec_is_loaded() {
         ("\"half = n / 2\"", "\"if = 2\"", "let[1]"),
         ("\"half = n / 2\"", "\"half = half2\"", "unknown variable half2"),
         (
+            "algorithm = \"GEMM\"",
+            "algorithm = \"GEMM\"\ntoolchain = \"triton\"",
+            "solver[1].toolchain: found \"triton\", expected clang; a second one is said by [beside]",
+        ),
+        (
+            "[tolerance.FP64]",
+            "[beside]\ntoolchain = \"cc\"\nsource = \"axpy.hip\"\n[tolerance.FP64]",
+            "beside.toolchain: found \"cc\", expected triton",
+        ),
+        (
+            "[tolerance.FP64]",
+            "[beside]\ntoolchain = \"triton\"\nsource = \"axpy.py\"\n[tolerance.FP64]",
+            "beside.source: found \"axpy.py\", expected a file that comes with the spec",
+        ),
+        (
+            "[tolerance.FP64]",
+            "[beside]\ntoolchain = \"triton\"\nsource = \"axpy.hip\"\n[tolerance.FP64]",
+            "beside: found \"triton\", expected a solver of that toolchain",
+        ),
+        ("toolchain = \"clang\"", "toolchain = \"clang+triton\"", "line 4: toolchain"),
+        (
             "reference = \"Reference\"",
             "reference = \"Ref\"",
             "line 11: reference: found \"Ref\", expected one of the solvers",

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::bundle::SHIPPED_NAMES;
 use crate::search::{Bayes, Searching};
-use crate::{Bundle, KernelSpec, SCATTERED};
+use crate::{Bundle, KernelSpec, SCATTERED, Solver};
 use bluefin_common::arch::{Architecture, FEATURES, ROWS};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::description::Description;
@@ -13,7 +13,7 @@ use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::job::Job;
 use bluefin_common::lane::Lane;
-use bluefin_common::method::Method;
+use bluefin_common::method::{CLANG_AND_TRITON, Method};
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Layout, Problem};
 use bluefin_common::session::{SearchPlan, Stage};
@@ -254,6 +254,63 @@ fn spaces_of_matrix_products_in_triton_are_those_of_tune_gemm() {
     assert_eq!(count([1024, 1024, 1024], "v3", "gfx942-304", false), 1288);
     assert_eq!(count([17, 5120, 5120], "v3", "gfx942-304", false), 704);
     assert_eq!(count([8192, 8192, 8192], "cuda", "sm_90-132", true), 393);
+}
+
+/// The shipped spec of matrix products on GPUs, with Triton's beside.
+fn beside_triton() -> (Bundle, Bundle) {
+    let mut both = Bundle::shipped().into_iter().filter_map(|bundle| Some((bundle.beside_triton()?, bundle)));
+    let (joined, alone) = both.next().unwrap();
+    assert_eq!((both.count(), joined.beside_triton()), (0, None));
+    (joined, alone)
+}
+
+#[test]
+fn triton_stands_beside_the_matrix_products_of_gpus() {
+    let (joined, alone) = beside_triton();
+    // What a compiler is given is what it is given of either spec, so that the compile cache has it.
+    assert_eq!(joined.for_toolchain("clang").files, alone.files);
+    let python: Vec<String> = joined.for_toolchain("triton").files.into_keys().collect();
+    assert_eq!(python, ["gemm.py"]);
+    let (joined, alone) = (KernelSpec::load(&joined).unwrap(), KernelSpec::load(&alone).unwrap());
+    assert_eq!((joined.name.as_str(), joined.toolchain.as_str()), ("gemm-gpu", CLANG_AND_TRITON));
+    assert_eq!((joined.method(), joined.reference()), (Method::KERNELS, alone.reference()));
+    assert_eq!(joined.compiled_by("triton"), ("gemm.py", &[][..]));
+    assert_eq!(joined.compiled_by("clang"), (alone.source.as_str(), &alone.flags[..]));
+    let mut used = BTreeSet::new();
+    for arch in targets(&joined) {
+        for problem in gemm_problems() {
+            let of = |spec: &KernelSpec| {
+                let scope = spec.scope(&problem, &target(arch)).unwrap()?;
+                let solvers = spec.solvers_for(&scope).unwrap();
+                let points = |solver: &&Solver| spec.candidates(solver, &scope, 12).unwrap().points;
+                let named = solvers.iter().map(|solver| (solver.name.clone(), points(solver)));
+                Some((scope.clone(), named.collect::<BTreeMap<String, Vec<Candidate>>>()))
+            };
+            let (Some((scope, found)), Some((_, own))) = (of(&joined), of(&alone)) else { continue };
+            for (name, points) in &found {
+                let solver = joined.solver(name).unwrap();
+                if solver.toolchain == "clang" {
+                    assert_eq!(own.get(name), Some(points), "{arch} {problem}: {name}");
+                    continue;
+                }
+                used.insert(name.clone());
+                // Small products have no place for the default of NVIDIA's.
+                let default = solver.default_candidate();
+                let is_valid = joined.build(&default, &scope).is_ok();
+                assert_eq!(points.first() == Some(&default), is_valid, "{arch} {problem}: {name}");
+                assert!(is_valid || name.contains("Cuda"), "{arch} {problem}: {name}");
+                for point in points {
+                    let build = joined.build(point, &scope).unwrap();
+                    assert_eq!(build.launches.len(), build.typed.len(), "{point}");
+                    assert!(build.defines.iter().all(|(define, _)| define != "ELEMENT"), "{point}");
+                }
+            }
+            let one = !matches!(&problem, Problem::Gemm(gemm) if gemm.batch > 1);
+            assert_eq!(found.len() > own.len(), one, "{arch} {problem}");
+        }
+    }
+    let names = ["TritonGemm", "TritonGemmCuda", "TritonGemmSplit", "TritonGemmSplitCuda"];
+    assert_eq!(used, names.map(String::from).into());
 }
 
 /// Behind those that small budgets try, so that few compiles give a device much to do.

@@ -1,4 +1,4 @@
-//! Kernel specs as a toolchain, over any [`Compiler`].
+//! Kernel specs as a toolchain, over any [`Compiler`], or over two, for specs whose solvers are some the one's and some the other's.
 
 use std::sync::Arc;
 
@@ -28,22 +28,34 @@ const LOOKED_UP: usize = 32;
 
 /// Compiles jobs of kernel specs.
 pub struct Kernels {
-    compiler: Arc<dyn Compiler>,
+    name: String,
+    /// At least one.
+    compilers: Vec<Arc<dyn Compiler>>,
     pin: PlainPin,
 }
 
 impl Kernels {
     #[must_use]
     pub fn new(compiler: impl Compiler) -> Self {
-        let pin = PlainPin { key: format!("toolchain.{}", compiler.name()), value: compiler.identity().to_string() };
-        Self { compiler: Arc::new(compiler), pin }
+        Self::of(vec![Arc::new(compiler)])
+    }
+
+    /// Those of `compilers`, which go together: `clang+triton`, pinned as one.
+    pub(super) fn of(compilers: Vec<Arc<dyn Compiler>>) -> Self {
+        let joined = |of: fn(&dyn Compiler) -> &str, by: &str| {
+            let texts: Vec<&str> = compilers.iter().map(|compiler| of(&**compiler)).collect();
+            texts.join(by)
+        };
+        let name = joined(|compiler| compiler.name(), "+");
+        let pin = PlainPin { key: format!("toolchain.{name}"), value: joined(|compiler| compiler.identity(), " + ") };
+        Self { name, compilers, pin }
     }
 }
 
 #[async_trait]
 impl Toolchain for Kernels {
     fn name(&self) -> &str {
-        self.compiler.name()
+        &self.name
     }
 
     fn pin(&self) -> &dyn Pin {
@@ -55,15 +67,18 @@ impl Toolchain for Kernels {
     }
 
     fn refusal(&self, target: &Target) -> Option<String> {
-        self.compiler.refusal(target.arch())
+        self.compilers.iter().find_map(|compiler| compiler.refusal(target.arch()))
     }
 
     fn only_waits(&self) -> bool {
-        self.compiler.only_waits()
+        self.compilers.iter().all(|compiler| compiler.only_waits())
     }
 
     async fn try_out(&self, workshop: &Workshop) -> Result<(), Error> {
-        self.compiler.try_out(workshop).await
+        for compiler in &self.compilers {
+            compiler.try_out(workshop).await?;
+        }
+        Ok(())
     }
 
     async fn compile(&self, work: CompileAssignment<'_>) -> Result<Compiled, Error> {
@@ -74,7 +89,7 @@ impl Toolchain for Kernels {
             Ok(scope) => scope,
             Err(failure) => return Ok(Compiled::failed(job, description, &failure)),
         };
-        let bench = Bench { compiler: &*self.compiler, workshop, loaded: &loaded, scope: &scope };
+        let bench = Bench { compilers: &self.compilers, workshop, loaded: &loaded, scope: &scope };
         match bench.build_all(job, session).await? {
             Ok((task, built)) => Ok(Compiled { task, description, built }),
             Err(failure) => Ok(Compiled::failed(job, description, &failure)),
@@ -106,8 +121,8 @@ impl Toolchain for Kernels {
         round.await.unwrap_or_else(|error| Err(Error::Exhausted { reason: error.to_string() }))
     }
 
-    fn compiler(&self) -> Option<Arc<dyn Compiler>> {
-        Some(Arc::clone(&self.compiler))
+    fn compilers(&self) -> Vec<Arc<dyn Compiler>> {
+        self.compilers.clone()
     }
 }
 
@@ -122,7 +137,7 @@ fn scope(spec: &KernelSpec, job: &Job) -> Attempt<Scope> {
 
 /// One spec on one problem.
 struct Bench<'a> {
-    compiler: &'a dyn Compiler,
+    compilers: &'a [Arc<dyn Compiler>],
     workshop: &'a Workshop,
     loaded: &'a Loaded,
     scope: &'a Scope,
@@ -182,13 +197,26 @@ impl Bench<'_> {
             Ok(build) => build,
             Err(error) => return Ok(Err(invalid(error.to_string()))),
         };
-        let (bundle, arch) = (Arc::clone(&self.loaded.bundle), self.scope.target().arch());
-        let unit = Unit::new(self.compiler, arch, bundle, &self.loaded.spec, build);
+        let compiler = self.compiler_of(&candidate)?;
+        let (bundle, arch) = (self.loaded.bundle(compiler.name()), self.scope.target().arch());
+        let unit = Unit::new(compiler, arch, bundle, &self.loaded.spec, build);
         let unit = match checked {
-            Some(types) => unit.with_checks(self.compiler, types),
+            Some(types) => unit.with_checks(compiler, types),
             None => unit,
         };
-        self.workshop.compile(self.compiler, &unit).await
+        self.workshop.compile(compiler, &unit).await
+    }
+
+    /// What compiles `candidate`: of several that which its solver names.
+    fn compiler_of(&self, candidate: &Candidate) -> Result<&dyn Compiler, Error> {
+        let wanted = self.loaded.spec.solver(&candidate.solver).map_or("", |solver| &solver.toolchain);
+        let found = match self.compilers {
+            [only] if !self.loaded.spec.has_two_toolchains() => Some(only),
+            several => several.iter().find(|compiler| compiler.name() == wanted),
+        };
+        found.map(|compiler| &**compiler).ok_or_else(|| Error::Job {
+            reason: format!("solver {}: of the toolchain {wanted}, which does not compile its jobs", candidate.solver),
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Compilers are tried out: whether what they come to is to be believed, and which of them can be confined.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -61,9 +62,11 @@ impl Workshop {
             tracing::info!("compilers are not confined: this kernel has no Landlock, or has it switched off");
             return;
         }
-        for compiler in toolchains.iter().filter_map(|toolchain| toolchain.compiler()) {
+        let mut seen = HashSet::new();
+        for compiler in toolchains.iter().flat_map(|toolchain| toolchain.compilers()) {
             let programs = compiler.programs();
-            if programs.is_empty() {
+            // One may be of several toolchains.
+            if programs.is_empty() || !seen.insert(compiler.name()) {
                 continue;
             }
             let Err(error) = compiler.try_out(self).await else { continue };

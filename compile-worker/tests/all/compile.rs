@@ -54,7 +54,7 @@ fn bench_with(compiler: Arc<dyn Compiler>, limits: Limits, store: Arc<SqliteStor
 }
 
 async fn found(name: &str) -> Result<Arc<dyn Compiler>, Error> {
-    Ok(probe(name, &Programs::default()).await?.compiler().unwrap())
+    Ok(probe(name, &Programs::default()).await?.compilers().remove(0))
 }
 
 async fn cc() -> Arc<dyn Compiler> {

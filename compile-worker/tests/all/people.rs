@@ -85,7 +85,7 @@ async fn compiled(source: &str, head: &str, bfloat: &str) {
     let path = folder.path().join("spec.toml");
     std::fs::write(&path, SPEC.replace("SOURCE", source)).unwrap();
     let bundle = Arc::new(Bundle::read(&path).unwrap());
-    let compiler = probe("clang", &Programs::default()).await.unwrap().compiler().unwrap();
+    let compiler = probe("clang", &Programs::default()).await.unwrap().compilers().remove(0);
     let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory().unwrap());
     let registry = prometheus::Registry::new();
     let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry).unwrap()).unwrap();

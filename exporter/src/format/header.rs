@@ -12,7 +12,7 @@ use bluefin_common::store::Store;
 use bluefin_common::wire;
 use bluefin_kernel_spec::{Bundle, KernelSpec};
 
-use super::{AnyRecords, Format, Records};
+use super::{AnyRecords, Format, Records, toolchain_of};
 use crate::error::ExportError;
 use crate::fold::{Fold, Group, Warnings};
 use crate::output::Output;
@@ -88,7 +88,11 @@ impl Fold for HeaderRecords {
         let Problem::Kernel(kernel) = group.problem else { return };
         let Some(job) = group.outcomes.first().map(|outcome| &outcome.job) else { return };
         let winner = group.decision.as_ref().and_then(|decision| decision.winner());
-        let Some(winner) = winner.filter(|_| TOOLCHAINS.contains(&job.toolchain.as_str())) else { return };
+        let Some(winner) = winner else { return };
+        let toolchain = toolchain_of(job, winner);
+        if !TOOLCHAINS.contains(&toolchain) {
+            return;
+        }
         let Some(object) = winner.outcome.built.as_ref().and_then(|built| built.objects.first()) else { return };
         let macros = object.options.split(" -D").filter_map(|option| option.split_once('='));
         let won = Won {
@@ -96,7 +100,7 @@ impl Fold for HeaderRecords {
             median_ms: winner.timing.median_ms,
             file: object.file.clone(),
             macros: macros.map(|(name, value)| (name.to_string(), value.to_string())).collect(),
-            toolchain: job.toolchain.clone(),
+            toolchain: toolchain.to_string(),
             spec: group.spec,
         };
         let sizes: Vec<String> = kernel.sizes.iter().map(|(name, size)| format!("{name}={size}")).collect();

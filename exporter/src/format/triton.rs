@@ -8,7 +8,7 @@ use bluefin_common::session::Session;
 use bluefin_common::value::Value;
 use serde_json::{Map, Value as Json, json};
 
-use super::{AnyRecords, Format, Records};
+use super::{AnyRecords, Format, Records, toolchain_of};
 use crate::error::ExportError;
 use crate::fold::{Fold, Group, Warnings};
 use crate::output::Output;
@@ -46,7 +46,9 @@ pub struct TritonRecords(BTreeMap<String, BTreeMap<String, Json>>);
 
 impl Fold for TritonRecords {
     fn add(&mut self, group: &Group<'_>, _: &mut Warnings) {
-        let of_triton = group.outcomes.iter().any(|outcome| outcome.job.toolchain == TOOLCHAIN);
+        let decision = group.decision.as_ref().and_then(|decision| decision.winner());
+        let job = group.outcomes.first().map(|outcome| &outcome.job);
+        let of_triton = job.zip(decision).is_some_and(|(job, winner)| toolchain_of(job, winner) == TOOLCHAIN);
         let Some(winner) = Summary::of(group).winner.filter(|_| of_triton) else { return };
         let Problem::Kernel(kernel) = group.problem else { return };
         let sizes: Vec<String> = kernel.sizes.iter().map(|(name, size)| format!("{name}={size}")).collect();

@@ -52,7 +52,7 @@ impl Kernels {
         let mut compilers: HashMap<&str, Arc<dyn Compiler>> = HashMap::new();
         for name in specs.toolchains() {
             match known().toolchains.probe(name, &itself::programs()?).await {
-                Ok(toolchain) => compilers.extend(toolchain.compiler().map(|compiler| (name, compiler))),
+                Ok(toolchain) => compilers.extend(toolchain.compilers().into_iter().map(|compiler| (name, compiler))),
                 Err(error) => return Ok(Err(format!("nothing can be compiled here: {error}"))),
             }
         }

@@ -71,8 +71,11 @@ def product(
 def gemm(
     a, b, c, bias, m, n, k, a_row, a_column, b_row, b_column, group, BLOCK_SIZE_M: tl.constexpr, BLOCK_SIZE_N: tl.constexpr,
     BLOCK_SIZE_K: tl.constexpr, EVEN_K: tl.constexpr, XCDS: tl.constexpr, BIAS: tl.constexpr, PRECISION: tl.constexpr,
-    INTEGER: tl.constexpr,
+    INTEGER: tl.constexpr, SWAPPED: tl.constexpr = False,
 ):
+    """SWAPPED: C is B x A."""
+    if SWAPPED:
+        a, b = b, a
     SUM: tl.constexpr = tl.int32 if INTEGER else tl.float32
     down, along = place(tl.program_id(0), tl.cdiv(m, BLOCK_SIZE_M), tl.cdiv(n, BLOCK_SIZE_N), group, XCDS)
     row = down * BLOCK_SIZE_M + tl.arange(0, BLOCK_SIZE_M)
@@ -90,9 +93,11 @@ def gemm(
 @triton.jit
 def gemm_part(
     a, b, parts, m, n, k, a_row, a_column, b_row, b_column, group, BLOCK_SIZE_M: tl.constexpr, BLOCK_SIZE_N: tl.constexpr,
-    BLOCK_SIZE_K: tl.constexpr, PRECISION: tl.constexpr, INTEGER: tl.constexpr,
+    BLOCK_SIZE_K: tl.constexpr, PRECISION: tl.constexpr, INTEGER: tl.constexpr, SWAPPED: tl.constexpr = False,
 ):
     """The sum over the `k` elements of one part."""
+    if SWAPPED:
+        a, b = b, a
     SUM: tl.constexpr = tl.int32 if INTEGER else tl.float32
     part = tl.program_id(1)
     down, along = place(tl.program_id(0), tl.cdiv(m, BLOCK_SIZE_M), tl.cdiv(n, BLOCK_SIZE_N), group, 1)

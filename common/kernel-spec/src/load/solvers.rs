@@ -19,17 +19,18 @@ const MAX_VALUES: usize = 4096;
 /// Most points of a tuning space: far beyond what can be tried, far below an overflow.
 const MAX_SPACE: u64 = 1 << 48;
 
-/// What solvers refer to.
+/// What solvers of a toolchain refer to.
 pub(super) struct Context<'a> {
+    toolchain: &'a str,
     buffers: Vec<&'a str>,
     on_gpu: bool,
     /// Whether launches say how large a block is, and its shared memory; otherwise the compiler does.
     sizes_blocks: bool,
     /// Whether entries are names of C++.
     is_cpp: bool,
-    spaces: Spaces<'a>,
-    /// Macros of all solvers.
-    defines: &'a BTreeMap<String, Scalar>,
+    spaces: &'a Spaces<'a>,
+    /// Macros of all solvers of the spec's first toolchain.
+    defines: Option<&'a BTreeMap<String, Scalar>>,
     /// Whether kernels are Python's, whose constants have kinds.
     pub(super) is_python: bool,
 }
@@ -44,13 +45,29 @@ impl Loader<'_> {
     ) -> Result<Vec<Solver>, SpecError> {
         self.list("solver", raw.solver.len(), 1, MAX_LIST)?;
         self.unique("solver", raw.solver.iter().map(|solver| solver.name.as_str()))?;
-        let buffers = raw.buffer.iter().map(|buffer| buffer.name.as_str()).collect();
-        let spaces = Spaces::read(self, raw, bundle)?;
-        let (is_python, is_cpp) = (raw.toolchain == TRITON, raw.toolchain == CLANG);
-        let sizes_blocks = !is_python;
-        let context = Context { buffers, on_gpu, sizes_blocks, is_cpp, spaces, defines: &raw.defines, is_python };
-        let solvers = raw.solver.iter().enumerate();
-        solvers.map(|(index, solver)| self.solver(solver, &format!("solver[{index}]"), names, &context)).collect()
+        let spaces = &Spaces::read(self, raw, bundle)?;
+        let context = |(toolchain, _)| {
+            let buffers = raw.buffer.iter().map(|buffer| buffer.name.as_str()).collect();
+            let (is_python, is_cpp) = (toolchain == TRITON, toolchain == CLANG);
+            let defines = (toolchain == raw.toolchain).then_some(&raw.defines);
+            Context { toolchain, buffers, on_gpu, sizes_blocks: !is_python, is_cpp, spaces, defines, is_python }
+        };
+        let contexts: Vec<Context<'_>> = raw.sources().map(context).collect();
+        if let Some(beside) = &raw.beside {
+            let used = raw.solver.iter().any(|solver| solver.toolchain.as_ref() == Some(&beside.toolchain));
+            self.require(used, "beside", &beside.toolchain, "a solver of that toolchain")?;
+        }
+        let solvers = raw.solver.iter().enumerate().map(|(index, solver)| {
+            let field = format!("solver[{index}]");
+            let toolchain = solver.toolchain.as_deref().unwrap_or(&raw.toolchain);
+            let context = contexts.iter().find(|context| context.toolchain == toolchain).ok_or_else(|| {
+                let known: Vec<&str> = contexts.iter().map(|context| context.toolchain).collect();
+                let expected = format!("{}; a second one is said by [beside]", known.join(" or "));
+                self.invalid(&format!("{field}.toolchain"), toolchain, expected)
+            })?;
+            self.solver(solver, &field, names, context)
+        });
+        solvers.collect()
     }
 
     fn solver(&self, raw: &RawSolver, field: &str, names: &Names, context: &Context<'_>) -> Result<Solver, SpecError> {
@@ -94,6 +111,7 @@ impl Loader<'_> {
         let (name, is_candidate) = (raw.name.clone(), raw.candidate);
         Ok(Solver {
             name,
+            toolchain: context.toolchain.to_string(),
             algorithm,
             params,
             points,
@@ -146,11 +164,12 @@ impl Loader<'_> {
         raw: &RawSolver,
         field: &str,
         params: &[Param],
-        common: &BTreeMap<String, Scalar>,
+        common: Option<&BTreeMap<String, Scalar>>,
         names: &Names,
     ) -> Result<BTreeMap<String, Expression>, SpecError> {
         let mut defines = BTreeMap::new();
-        for (field, table) in [("defines".to_string(), common), (format!("{field}.defines"), &raw.defines)] {
+        let common = common.map(|table| ("defines".to_string(), table));
+        for (field, table) in common.into_iter().chain([(format!("{field}.defines"), &raw.defines)]) {
             self.list(&field, table.len(), 0, MAX_LIST)?;
             for (name, scalar) in table {
                 let field = format!("{field}.{name}");
