@@ -7,6 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use bluefin_adapters::sqlite::SqliteStore;
+use bluefin_common::session::Stage;
+use bluefin_common::store::Work as _;
 use bluefin_test_support::hip::HipMachine;
 use bluefin_test_support::{triton_python, wait_until};
 use rustix::process::Signal;
@@ -86,8 +89,8 @@ fn met(results: &Command, rows: &str, out: &Path) {
 }
 
 /// Ended amid its work by a signal that it can not answer, it goes on; what is done is done.
-#[test]
-fn both_meet_in_one_play_off_here() {
+#[tokio::test]
+async fn both_meet_in_one_play_off_here() {
     let Some(bench) = Bench::new() else { return };
     let mut killed = bench.tune(&[]);
     let running = Running::start(killed.stdout(Stdio::null()).stderr(Stdio::null()));
@@ -108,6 +111,22 @@ fn both_meet_in_one_play_off_here() {
     met(&results, &rows, &bench.machine.folder().join("out"));
     let again = text(&expect(&mut bench.tune(&[]), 0).stderr);
     assert!(again.contains("nothing to do"), "{again}");
+
+    // Play-offs whose code is gone are compiled again, by both compilers in one job.
+    let store = SqliteStore::open(&state).await.unwrap();
+    let session = "it".parse().unwrap();
+    let outcomes = store.outcomes(&session, &store.groups(&session).await.unwrap()).await.unwrap();
+    for outcome in outcomes.iter().filter(|outcome| outcome.job.stage == Stage::Find) {
+        assert!(store.retract_outcome(outcome).await.unwrap());
+    }
+    drop(store);
+    rusqlite::Connection::open(&state)
+        .unwrap()
+        .execute_batch("DELETE FROM cache; UPDATE cache_total SET size = 0")
+        .unwrap();
+    expect(&mut bench.tune(&[]), 0);
+    let rows = text(&expect(&mut results, 0).stdout);
+    met(&results, &rows, &bench.machine.folder().join("out"));
     // What is shown at 80 columns names one winner a problem.
     let shown = text(&expect(&mut bench.tune(&[]), 0).stdout);
     assert_eq!(shown.lines().filter(|line| line.starts_with("gemm ")).count(), 3, "{shown}");
@@ -137,9 +156,11 @@ fn both_meet_in_a_fleet() {
     let enqueue = [&enqueue[..], &["--session", "it", "--search", "bayes", "--json"]].concat();
     let plan = json(&expect(&mut fleet.bluefin(&enqueue), 0));
     assert_eq!(plan["problems"], 3, "{plan:#}");
-    let queues = fleet.told("it")["queues"].to_string();
-    assert!(queues.contains("bluefin.compile.clang+triton.gfx90a-104"), "{queues}");
     let _alone = fleet.worker(&["compile-worker", "--toolchain", "clang"]);
+    let expected = "jobs wait in bluefin.compile.clang+triton.gfx90a-104, and no worker takes from it";
+    wait_until(Duration::from_secs(60), "a word on what is missing", || {
+        fleet.told("it")["why"].to_string().contains(expected)
+    });
     let _eval = fleet.worker_with(
         &["eval-worker", "--sample-budget", "20ms"],
         bench.machine.environment().into_iter().chain(executed()),
@@ -153,7 +174,7 @@ fn both_meet_in_a_fleet() {
     met(&results, &rows, &out);
     // The same again asks nothing of anybody.
     let again = json(&expect(&mut fleet.bluefin(&enqueue), 0));
-    assert_eq!(again["published"], 0, "{again:#}");
+    assert_eq!(again["enqueued"], 0, "{again:#}");
 }
 
 /// What can not be asked is said before anything is done.
@@ -176,5 +197,114 @@ fn what_has_no_kernels_beside_is_said() {
     ] {
         let output = expect(bluefin().current_dir(folder.path()).args(arguments), 2);
         assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+/// Kernels of both languages for one problem of a user's own.
+const TWICE: &str = r#"
+name = "twice"
+problem = "kernel"
+toolchain = "clang"
+targets = ["amd", "nvidia"]
+source = "twice.hip"
+flags = ["-ffast-math"]
+reference = "Twice"
+[sizes]
+n = 300
+[defines]
+FACTOR = 2
+[beside]
+toolchain = "triton"
+source = "twice.py"
+[[buffer]]
+name = "x"
+type = "FP32"
+length = "n"
+role = "input"
+[[buffer]]
+name = "y"
+type = "FP32"
+length = "n"
+role = "output"
+[tolerance.FP32]
+absolute = 0.0
+relative = 0.0
+[[solver]]
+name = "Twice"
+algorithm = "Direct"
+[[solver.param]]
+name = "BLOCK"
+values = [64, 128]
+default = 64
+[[solver.launch]]
+entry = "twice"
+arguments = ["x", "y", { i32 = "n" }]
+grid = ["ceil_div(n, BLOCK)"]
+block = ["BLOCK"]
+[[solver]]
+name = "TwiceInTriton"
+toolchain = "triton"
+algorithm = "Direct"
+[[solver.param]]
+name = "BLOCK"
+values = [64, 128]
+default = 64
+[[solver.launch]]
+entry = "twice"
+arguments = ["x", "y", { i32 = "n" }]
+grid = ["ceil_div(n, BLOCK)"]
+"#;
+
+const TWICE_HIP: &str = "#include <hip/hip_runtime.h>
+__global__ void twice(const float *x, float *y, int n) {
+    int i = blockIdx.x * BLOCK + threadIdx.x;
+    if (i < n) y[i] = FACTOR * x[i];
+}
+";
+
+const TWICE_PY: &str = "import triton
+import triton.language as tl
+
+
+@triton.jit
+def twice(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+";
+
+/// The winner is written as what it is.
+#[test]
+fn kernels_of_ones_own_meet_as_well() {
+    let Some(bench) = Bench::new() else { return };
+    for (name, text) in [("twice.toml", TWICE), ("twice.hip", TWICE_HIP), ("twice.py", TWICE_PY)] {
+        write(bench.machine.folder(), name, text);
+    }
+    let check = ["check", "--kernel", "twice.toml", "--target", "gfx90a", "--json"];
+    let checked = json(&expect(&mut bench.bluefin(&check), 0));
+    let solvers: BTreeSet<&str> =
+        checked["candidates"].as_array().unwrap().iter().map(|one| one["solver"].as_str().unwrap()).collect();
+    assert_eq!(solvers, BTreeSet::from(["Twice", "TwiceInTriton"]), "{checked:#}");
+    // What loses is slow for a reason that everybody sees.
+    let slow_hip =
+        TWICE_HIP.replace("if (i < n) ", "for (int again = 0; again < 999; again++) __syncthreads();\n    if (i < n) ");
+    let slow_py = TWICE_PY.replace(
+        "    tl.store",
+        "    for again in range(0, n):\n        tl.store(y + i, tl.load(x + i, mask=i < n), mask=i < n)\n    tl.store",
+    );
+    for (slow, text, winner, written) in [
+        ("twice.py", slow_py, "Twice", ["twice.h", "winners.json"]),
+        ("twice.hip", slow_hip, "TwiceInTriton", ["triton.json", "winners.json"]),
+    ] {
+        write(bench.machine.folder(), "twice.hip", TWICE_HIP);
+        write(bench.machine.folder(), "twice.py", TWICE_PY);
+        write(bench.machine.folder(), slow, &text);
+        let tune =
+            ["tune", "--kernel", "twice.toml", "--device", "gpu", "--state", winner, "--out", written[0], "--json"];
+        let tuned = json(&expect(&mut bench.bluefin(&tune), 0));
+        assert_eq!(tuned["problems"][0]["winner"]["solver"], winner, "{tuned:#}");
+        let files = crate::common::files(&bench.machine.folder().join(written[0]));
+        let told: Vec<&str> =
+            ["triton.json", "twice.h", "winners.json"].into_iter().filter(|name| files.contains_key(*name)).collect();
+        assert_eq!(told, written, "{winner}");
     }
 }
