@@ -36,13 +36,13 @@ impl LoadedSpec {
         Bundle::shipped().into_iter().map(Self::load).collect()
     }
 
-    /// The same, where Triton's kernels stand beside bluefin's own for the same problems.
+    /// The same, where Triton's kernels stand beside bluefin's own for the same problems, and those that are Triton's alone.
     ///
     /// # Errors
     /// As [`Self::shipped`].
     pub fn shipped_beside_triton() -> Result<Vec<Self>, PlanError> {
-        let beside = |bundle: Bundle| bundle.beside_triton().unwrap_or(bundle);
-        Bundle::shipped().into_iter().map(beside).map(Self::load).collect()
+        let shipped = Bundle::shipped().into_iter().map(|bundle| bundle.beside_triton().unwrap_or(bundle));
+        shipped.chain([Bundle::gemm_types_in_triton()]).map(Self::load).collect()
     }
 }
 

@@ -132,6 +132,24 @@ async fn both_meet_in_one_play_off_here() {
     assert_eq!(shown.lines().filter(|line| line.starts_with("gemm ")).count(), 3, "{shown}");
 }
 
+/// Types of a, b and c that bluefin's own kernels do not have, right on a GPU that has them.
+#[test]
+fn other_types_are_tritons_alone() {
+    let Some(bench) = Bench::new() else { return };
+    let types = "gemmfp8 -m 20 -n 17 -k 33\ngemmbfp8 -m 20 -n 17 -k 33 -u 1 -C 1 --b_type FP8 --c_type FP16\n\
+        gemmint8 -m 20 -n 17 -k 33 -v 1\ngemmfp16 -m 20 -n 17 -k 33 -C 1 --c_type FP32\n";
+    write(bench.machine.folder(), "types.txt", types);
+    let check = ["check", "types.txt", "--with", "triton", "--target", "gfx942", "--budget", "2", "--json"];
+    let checked = json(&expect(&mut bench.bluefin(&check), 0));
+    let checked = checked["candidates"].as_array().unwrap();
+    let problems: BTreeSet<&str> = checked.iter().map(|one| one["problem"].as_str().unwrap()).collect();
+    assert_eq!((problems.len(), checked.len()), (4, 8), "{checked:#?}");
+    assert!(checked.iter().all(|one| one["solver"] == "TritonGemm"), "{checked:#?}");
+    let mut without = bench.bluefin(&["check", "types.txt", "--target", "gfx942", "--json"]);
+    let without = text(&expect(&mut without, 1).stderr);
+    assert!(without.contains("gemm-gpu"), "{without}");
+}
+
 /// Compiled on one machine, timed on another.
 #[test]
 fn both_travel_in_a_state_file() {

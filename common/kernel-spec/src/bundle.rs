@@ -106,16 +106,25 @@ impl Bundle {
     /// This one with the matrix product in Triton beside its solvers; `None` where it is not the shipped spec of that for GPUs.
     #[must_use]
     pub fn beside_triton(&self) -> Option<Self> {
-        if self.toml != kernel_file!("gemm_gpu.toml") {
-            return None;
+        let mut bundle = (self.toml == GEMM).then(|| self.clone())?;
+        bundle.toml += "\n[beside]\ntoolchain = \"triton\"\nsource = \"gemm.py\"\n";
+        Some(bundle.and_triton())
+    }
+
+    /// The matrix product in Triton for types that no other shipped spec has.
+    #[must_use]
+    pub fn gemm_types_in_triton() -> Self {
+        Self { toml: kernel_file!("triton/gemm_types.toml").to_string(), ..Self::default() }.and_triton()
+    }
+
+    /// The same with Triton's solvers of matrix products.
+    fn and_triton(mut self) -> Self {
+        for text in [kernel_file!("triton/gemm_solvers.toml"), kernel_file!("triton/tiles.toml")] {
+            self.toml.push('\n');
+            self.toml.push_str(text);
         }
-        let mut bundle = self.clone();
-        for text in [kernel_file!("triton/gemm_beside.toml"), kernel_file!("triton/tiles.toml")] {
-            bundle.toml.push('\n');
-            bundle.toml.push_str(text);
-        }
-        bundle.files.insert("gemm.py".to_string(), kernel_file!("triton/gemm.py").to_string());
-        Some(bundle)
+        self.files.insert("gemm.py".to_string(), kernel_file!("triton/gemm.py").to_string());
+        self
     }
 
     /// The same with the files alone that `toolchain` is given, where a spec has two: Triton's those of Python, the other one the rest. So what
@@ -229,6 +238,8 @@ macro_rules! shipped {
 
 /// Includes that any spec may name without having them beside it.
 const SHARED: &[(&str, &str)] = &[("prelude.h", PRELUDE)];
+/// The spec of matrix products on GPUs.
+const GEMM: &str = kernel_file!("gemm_gpu.toml");
 /// What kernels of GPUs stand on that are written for bluefin.
 pub(super) const PRELUDE: &str = kernel_file!("prelude.h");
 

@@ -5,8 +5,13 @@ import triton.language as tl
 
 
 @triton.jit
-def gemm_reference(a, b, c, bias, m, n, k, a_row, a_column, b_row, b_column, BIAS: tl.constexpr, INTEGER: tl.constexpr):
-    """Sums in FP32, of products in FP32."""
+def gemm_reference(
+    a, b, c, bias, m, n, k, a_row, a_column, b_row, b_column, BIAS: tl.constexpr, INTEGER: tl.constexpr,
+    SWAPPED: tl.constexpr = False,
+):
+    """Sums in FP32, of products in FP32. SWAPPED: C is B x A."""
+    if SWAPPED:
+        a, b = b, a
     columns = tl.cdiv(n, 64)
     row = tl.program_id(0) // columns * 64 + tl.arange(0, 64)
     column = tl.program_id(0) % columns * 64 + tl.arange(0, 64)
