@@ -358,6 +358,7 @@ mod tests {
                 "expected one of find-db, perf-db, kernel-db, winners",
             ),
             ("[enqueue]\ntags = [\"a b\"]\n", "line 8", "tag: found \"a b\""),
+            ("[enqueue]\nwith = \"tritan\"\n", "line 8", "expected `triton`"),
             ("[session.budget]\nsolver = \"ten\"\n", "line 8", "\"ten\": "),
         ] {
             let found = message(&format!("{SMALL}{wrong}"));
