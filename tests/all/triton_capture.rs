@@ -170,6 +170,8 @@ fn a_kernel_of_inductors_goes_the_same_way() {
         let printed = text(&output.stdout);
         assert!(printed.starts_with("add XBLOCK: 64") && printed.ends_with("benchmarked 0\n"), "{printed}");
         let report: Value = serde_json::from_str(text(&output.stderr).lines().last().unwrap()).unwrap();
+        // What is only weighed does not count.
+        assert_eq!(report["kernels"][0]["calls"], 3, "{report}");
         let spec = program.spec(&report, "triton_poi_fused_add_clone_embedding_gelu_mean_mul_native_layer_norm_0", 0);
         assert!(spec.contains("grid = [\"ceil_div(500, XBLOCK)\"]") && spec.contains("role = \"inout\""), "{spec}");
         let check = ["check", "--triton", "kernels", "--json", "--target", "gfx1100"];

@@ -134,12 +134,12 @@ class Capturing:
         many, descends, taken = len(tuner.launchers) > 1, descends_from(tuner), None
         if kwargs.get("benchmark_run") or is_capturing() or is_weighed():
             # Of arguments that Inductor makes up, or amid a graph, there is nothing to be learnt.
-            return self.with_one(original, tuner, args, kwargs)
+            self.cut(tuner)
+            return original(tuner, *args, **kwargs)
         if many or descends or self.capture.takes_jit:
             state["known"] = {"calls": 1, "events": []}
             taken = self.take(tuner, args, kwargs)
-            tuner.launchers = tuner.launchers[:1]
-            tuner.launchers[0].config.found_by_coordesc = True
+            self.cut(tuner)
         else:
             state["alone"] = True
         launched = original(tuner, *args, **kwargs)
@@ -167,16 +167,10 @@ class Capturing:
         self.capture.leave(kernel, error if isinstance(error, Left) else f"{type(error).__name__}: {error}")
 
     @staticmethod
-    def with_one(original, tuner, args, kwargs):
-        """Runs with the first config, and leaves the others for the program."""
-        launchers, tuner.launchers = tuner.launchers, tuner.launchers[:1]
-        descends = tuner.inductor_meta.pop("coordinate_descent_tuning", None)
-        try:
-            return original(tuner, *args, **kwargs)
-        finally:
-            tuner.launchers = launchers
-            if descends is not None:
-                tuner.inductor_meta["coordinate_descent_tuning"] = descends
+    def cut(tuner):
+        """Leaves the first config alone, with which Inductor is content: after a launch it counts on one."""
+        tuner.launchers = tuner.launchers[:1]
+        tuner.launchers[0].config.found_by_coordesc = True
 
     def again(self, known, original, tuner, args, kwargs):
         known["calls"] += 1
