@@ -8,6 +8,7 @@ import functools
 import inspect
 import os
 import sys
+import threading
 import time
 
 from bluefin_capture import Taken, has_events, refusals
@@ -100,18 +101,22 @@ class Kernel:
         """The first config as Triton compiled it, with its code."""
         import triton
 
-        found, compile = [], triton.compile
+        found, own = [], threading.get_ident()
 
         def noted(*args, **kwargs):
-            found.append(compile(*args, **kwargs))
-            return found[-1]
+            made = compile(*args, **kwargs)
+            # Others may compile meanwhile.
+            if threading.get_ident() == own:
+                found.append(made)
+            return made
 
-        triton.compile = noted
-        try:
-            # Triton has it on disk.
-            self.tuner._precompile_config(self.configs[0])
-        finally:
-            triton.compile = compile
+        with _STATE.lock:
+            compile, triton.compile = triton.compile, noted
+            try:
+                # Triton has it on disk.
+                self.tuner._precompile_config(self.configs[0])
+            finally:
+                triton.compile = compile
         return found[0] if found else None
 
 
@@ -198,11 +203,10 @@ class Giving:
     def wrap_cache(self):
         """Has Inductor find what was found where its cache would say what it chose before. A kernel whose file is the captured one is
         compiled once then, for that config."""
-        if not self.apply.gives or not self.of_file:
+        cache = cache_class()
+        if not self.apply.gives or not self.of_file or cache is None:
             return
-        from torch._inductor.runtime import autotune_cache
-
-        create = autotune_cache.AutotuneCache.create
+        create = cache.create
 
         def named(inductor_meta, filename, *args, **kwargs):
             made = create(inductor_meta, filename, *args, **kwargs)
@@ -210,12 +214,12 @@ class Giving:
                 made._bluefin_source = os.path.basename(filename)
             return made
 
-        def read(original, cache, *args):
+        def read(original, asked, *args):
             # The file's name stands for what is in it, the GPU included; a process that only compiles knows of none.
-            row = self.of_file.get(getattr(cache, "_bluefin_source", None))
-            return self.config(row) if row is not None else original(cache, *args)
+            row = self.of_file.get(getattr(asked, "_bluefin_source", None))
+            return self.config(row) if row is not None else original(asked, *args)
 
-        autotune_cache.AutotuneCache.create = staticmethod(named)
+        cache.create = staticmethod(named)
         wrap_read_best(read)
 
     def config(self, row):
@@ -304,14 +308,21 @@ def is_weighed():
     return False
 
 
+def cache_class():
+    """What Inductor's choices on disk are read by; nothing in versions without."""
+    try:
+        from torch._inductor.runtime.autotune_cache import AutotuneCache
+    except ImportError:
+        return None
+    return AutotuneCache if hasattr(AutotuneCache, "read_best") and hasattr(AutotuneCache, "create") else None
+
+
 def wrap_read_best(read):
     """Has `read` in the place of what Inductor reads a choice with, where it has that."""
-    from torch._inductor.runtime import autotune_cache
-
-    cache = getattr(autotune_cache, "AutotuneCache", None)
-    original = getattr(cache, "read_best", None)
-    if original is None:
+    cache = cache_class()
+    if cache is None:
         return
+    original = cache.read_best
 
     @functools.wraps(original)
     def read_best(self, *args, **kwargs):
