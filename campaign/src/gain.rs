@@ -47,6 +47,7 @@ async fn once(
         .args(arguments)
         .envs(environment)
         .env("TRITON_CACHE_DIR", cache)
+        .env("TORCHINDUCTOR_CACHE_DIR", cache.join("inductor"))
         .stdout(Stdio::from(said.reopen()?))
         .stderr(Stdio::from(said.reopen()?))
         .kill_on_drop(true)

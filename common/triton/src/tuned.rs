@@ -137,7 +137,8 @@ impl Tuned {
                 function: capture.function.clone(),
                 source: source.clone(),
                 jit: capture.jit,
-                inductor: capture.cache.inductor.as_ref().map(|inductor| inductor.source.clone()),
+                // The file's name stands for the GPU that it was written for.
+                inductor: capture.cache.inductor.as_ref().filter(|_| *architecture == own).map(|it| it.source.clone()),
                 key: capture.key.clone(),
                 kwargs,
                 options,

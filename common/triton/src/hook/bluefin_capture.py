@@ -344,7 +344,10 @@ class Taken:
         for name in names:
             chosen = [{**one, name: value} for one in chosen for value in values[name]]
         for one in chosen:
-            grid, _ = self.grid_of(self.meta({**self.launch_options, **first.all_kwargs(), **one}))
+            try:
+                grid, _ = self.grid_of(self.meta({**self.launch_options, **first.all_kwargs(), **one}))
+            except Exception:
+                return None, "its grid is known for its own configs alone"
             cases.append({"values": {name: typed(value) for name, value in one.items()}, "grid": grid})
         return {"params": {name: [typed(value) for value in values[name]] for name in values}, "cases": cases}, None
 

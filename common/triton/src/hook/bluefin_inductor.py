@@ -12,12 +12,12 @@ import threading
 import time
 
 from bluefin_capture import Taken, has_events, refusals
-from bluefin_triton import Left, State, between_events
+from bluefin_triton import Left, State, between_events, warn
 
 # Where Inductor's scheduler times what it may write.
 WEIGHING = ("benchmark_codegened_module", "benchmark_fused_nodes", "benchmark_combo_kernel")
 
-# The autotuners of a program are locked by themselves: each is run by one thread at a time.
+# What is known of each autotuner.
 _STATE = State()
 
 
@@ -132,13 +132,15 @@ class Capturing:
         state = _STATE.of(tuner)
         if "known" in state:
             return self.again(state["known"], original, tuner, args, kwargs)
-        if "alone" in state:
+        if "alone" in state or getattr(tuner, "triton_interpret", False):
             return original(tuner, *args, **kwargs)
         if not tuner.launchers:
             tuner.precompile()
         many, descends, taken = len(tuner.launchers) > 1, descends_from(tuner), None
         if kwargs.get("benchmark_run") or is_capturing() or is_weighed():
             # Of arguments that Inductor makes up, or amid a graph, there is nothing to be learnt.
+            if many and is_capturing():
+                self.leave(Unknown(tuner), Left("its first launch was captured into a CUDA graph"))
             self.cut(tuner)
             return original(tuner, *args, **kwargs)
         if many or descends or self.capture.takes_jit:
@@ -163,6 +165,8 @@ class Capturing:
             kernel = Kernel(self.heuristics, tuner, args, kwargs)
             if tuner.triton_meta.get("launch_cooperative_grid"):
                 raise Left("its blocks wait for each other, and are launched together")
+            if is_below("generate_and_run_autotune_block"):
+                raise Left("Inductor runs it with arguments of its own (cpp_wrapper)")
             return kernel, Taken(self.capture, kernel, kernel.key, (), kernel.arguments(), kernel.configs)
         except Exception as error:
             self.leave(kernel or Unknown(tuner), error)
@@ -217,7 +221,14 @@ class Giving:
         def read(original, asked, *args):
             # The file's name stands for what is in it, the GPU included; a process that only compiles knows of none.
             row = self.of_file.get(getattr(asked, "_bluefin_source", None))
-            return self.config(row) if row is not None else original(asked, *args)
+            try:
+                config = None if row is None else self.config(row)
+                # One that Inductor would not compile may not do: `give` has a way back.
+                if config is not None and any(is_same(one, config) for one in args[1]):
+                    return config
+            except Exception as error:
+                warn(f"{row['name']} is left to Inductor: {error!r}")
+            return original(asked, *args)
 
         cache.create = staticmethod(named)
         wrap_read_best(read)
@@ -232,11 +243,17 @@ class Giving:
         state = _STATE.of(tuner)
         if "known" in state:
             return self.apply.again(state["known"], original, tuner, args, kwargs)
-        if kwargs.get("benchmark_run") or is_weighed():
+        if "alone" in state or getattr(tuner, "triton_interpret", False):
+            return original(tuner, *args, **kwargs)
+        if kwargs.get("benchmark_run") or is_capturing() or is_weighed():
             return original(tuner, *args, **kwargs)
         begin = time.monotonic()
         if not tuner.launchers:
             tuner.precompile()
+        # Functions without a choice are looked at where something was found for one alone: their source has to be read again.
+        if len(tuner.launchers) < 2 and tuner.fn.__name__ not in self.apply.names:
+            state["alone"] = True
+            return original(tuner, *args, **kwargs)
         known = state["known"] = {"function": tuner.fn.__name__, "calls": 1, "events": [], "key": ""}
         try:
             self.give(tuner, known, args, kwargs)
@@ -249,9 +266,6 @@ class Giving:
 
     def give(self, tuner, known, args, kwargs):
         """Has the kernel launched with what was found for it or the nearest; without, it stays as it is."""
-        # Functions without a choice are looked at where something was found for one alone: their source has to be read again.
-        if len(tuner.launchers) < 2 and tuner.fn.__name__ not in self.apply.names:
-            return
         kernel = Kernel(self.heuristics, tuner, args, kwargs)
         known["key"] = str(kernel.key)
         self.apply.timed.append(known)
@@ -300,9 +314,14 @@ def is_capturing():
 
 def is_weighed():
     """Whether Inductor runs a kernel to find out whether it would be worth while: it is none of the program's then."""
-    frame = sys._getframe(2)
+    return is_below(*WEIGHING)
+
+
+def is_below(*names):
+    """Whether a function of one of these names is running this."""
+    frame = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name in WEIGHING:
+        if frame.f_code.co_name in names:
             return True
         frame = frame.f_back
     return False

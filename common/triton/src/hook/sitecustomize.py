@@ -4,9 +4,11 @@ Waits for Triton's autotuner and Inductor's to be imported, and has `bluefin_tri
 program's.
 """
 
+import hashlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import json
 import os
 import sys
 
@@ -40,6 +42,19 @@ class _Watch(importlib.abc.MetaPathFinder):
         return spec
 
 
+def _keep_graphs_apart():
+    """The graphs that torch.compile keeps on disk hold the configs of their kernels: a capture reads none, since those that were not taken are
+    missing there, and what is given to the program stays out of its own."""
+    asked = json.loads(os.environ["BLUEFIN_TRITON"])
+    tag = os.environ.get("TORCH_COMPILE_CACHE_KEY_TAG", "")
+    if asked["mode"] == "capture":
+        os.environ["TORCHINDUCTOR_FX_GRAPH_CACHE"] = os.environ["TORCHINDUCTOR_AUTOGRAD_CACHE"] = "0"
+    elif asked["gives"] and "bluefin-" not in tag:
+        with open(asked["tuned"], "rb") as tuned:
+            digest = hashlib.sha256(tuned.read()).hexdigest()[:16]
+        os.environ["TORCH_COMPILE_CACHE_KEY_TAG"] = f"{tag}bluefin-{digest}"
+
+
 def _call_on():
     """Runs the `sitecustomize` that this one stands in front of."""
     others = [folder for folder in sys.path if os.path.abspath(folder or ".") != _FOLDER]
@@ -51,4 +66,8 @@ def _call_on():
 
 if "BLUEFIN_TRITON" in os.environ:
     sys.meta_path.insert(0, _Watch())
+    try:
+        _keep_graphs_apart()
+    except (OSError, ValueError, KeyError) as error:
+        print(f"bluefin: graphs that torch.compile keeps are used as they are: {error!r}", file=sys.stderr)
 _call_on()
