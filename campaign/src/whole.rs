@@ -311,6 +311,12 @@ impl Taking<'_> {
         problems.dedup();
         let asked = Asked { stages: stages.clone(), ..Asked::default() };
         if !known().planners().get(session.method)?.takes_specs() {
+            if with.is_some() {
+                let method = session.method;
+                return Err(usage(format!(
+                    "enqueue.with: found triton, expected none: {method} tunes by no kernel specs"
+                )));
+            }
             return Ok((problems, Asked { choice: choice.clone(), ..asked }));
         }
         let (sizes, has_commands) = ([Default::default()], !problems.is_empty());
