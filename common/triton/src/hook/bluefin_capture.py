@@ -49,6 +49,10 @@ class Capture:
         if known is None:
             with self.state.lock:
                 return self.first(original, tuner, key, args, kwargs)
+        return self.again(known, original, tuner, args, kwargs)
+
+    @staticmethod
+    def again(known, original, tuner, args, kwargs):
         known["calls"] += 1
         # Asked each time: what goes into a CUDA graph is launched again and again.
         if len(known["events"]) < TIMED and has_events():

@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 
-from bluefin_capture import Taken, has_events, refusals
-from bluefin_triton import Left, State, between_events, warn
+from bluefin_capture import Taken, refusals
+from bluefin_triton import Left, State, warn
 
 # Where Inductor's scheduler times what it may write.
 WEIGHING = ("benchmark_codegened_module", "benchmark_fused_nodes", "benchmark_combo_kernel")
@@ -131,7 +131,7 @@ class Capturing:
     def run(self, original, tuner, args, kwargs):
         state = _STATE.of(tuner)
         if "known" in state:
-            return self.again(state["known"], original, tuner, args, kwargs)
+            return self.capture.again(state["known"], original, tuner, args, kwargs)
         if "alone" in state or getattr(tuner, "triton_interpret", False):
             return original(tuner, *args, **kwargs)
         if not tuner.launchers:
@@ -180,14 +180,6 @@ class Capturing:
         """Leaves the first config alone, with which Inductor is content: after a launch it counts on one."""
         tuner.launchers = tuner.launchers[:1]
         tuner.launchers[0].config.found_by_coordesc = True
-
-    def again(self, known, original, tuner, args, kwargs):
-        known["calls"] += 1
-        if len(known["events"]) >= self.capture.timed_launches or not has_events():
-            return original(tuner, *args, **kwargs)
-        around, launched = between_events(lambda: original(tuner, *args, **kwargs))
-        known["events"].append(around)
-        return launched
 
 
 class Unknown:
