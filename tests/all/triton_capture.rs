@@ -209,6 +209,54 @@ fn a_kernel_of_inductors_goes_the_same_way() {
     }
 }
 
+/// A matrix product for which Inductor chooses between a library and a template is captured as one kernel, tuned, and given back as times, by
+/// the hook and in Inductor's own cache: nothing is timed, and the library is taken where it is faster.
+#[test]
+fn a_template_of_inductors_is_chosen_by_times() {
+    let Some(program) = Program::new() else { return };
+    let machine = HipMachine::new("gfx942-304");
+    for (library, takes) in [("100", "triton_mm"), ("0.001", "mm")] {
+        let _ = std::fs::remove_dir_all(program.folder.path().join("kernels"));
+        let library = [("STAND_IN_LIBRARY", library)];
+        let capture = ["capture", "--triton", "-o", "kernels", "--json"];
+        let output = expect(&mut program.run(&capture, "templates.py", &library), 0);
+        let report: Value = serde_json::from_str(text(&output.stderr).lines().last().unwrap()).unwrap();
+        assert_eq!((&report["kernels"][0]["configs"], &report["left"]), (&4.into(), &Value::Array(Vec::new())));
+        // The library, the first config, which does not run, and the next.
+        let printed = text(&output.stdout);
+        assert!(printed.contains(&format!("took {takes} ")) && printed.ends_with("compiled 0 timed 3\n"), "{printed}");
+        let spec = program.spec(&report, "triton_mm", 0);
+        assert!(
+            spec.contains("{ BLOCK_M = 16, BLOCK_N = 128, EVEN_N = false, num_stages = 1, num_warps = 4 }"),
+            "{spec}"
+        );
+        let checked =
+            json(&expect(program.bluefin().args(["check", "--triton", "kernels", "--json", "--target", "gfx1100"]), 0));
+        let results: Vec<_> = checked["candidates"].as_array().unwrap().iter().map(|one| &one["result"]).collect();
+        assert_eq!(results, ["right"; 4]);
+        let mut tune = program.bluefin();
+        tune.args(["tune", "--triton", "kernels", "--device", "gpu", "--budget", "thorough"]);
+        tune.envs(machine.environment()).env("BLUEFIN_STANDIN_BACKEND", "executed");
+        tune.env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
+        expect(&mut tune, 0);
+        let path = program.folder.path().join("out/triton-tuned.json");
+        let tuned: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let found = tuned["kernels"][0]["kwargs"]["BLOCK_M"]["int"].as_u64().unwrap();
+        let takes = if takes == "mm" { "took mm \n".to_string() } else { format!("took triton_mm BLOCK_M={found}, ") };
+        let cache = ("TORCHINDUCTOR_CACHE_DIR", "out/inductor-cache");
+        let printed = program.alone("templates.py", &[cache]);
+        assert!(printed.starts_with(&takes) && printed.ends_with("compiled 0 timed 0\n"), "{printed}");
+        let output = expect(&mut program.run(&["apply", "--triton", "out"], "templates.py", &[]), 0);
+        let (printed, told) = (text(&output.stdout), text(&output.stderr));
+        assert!(printed.starts_with(&takes) && printed.ends_with("compiled 0 timed 0\n"), "{printed}");
+        assert!(told.contains("1 tuning key had the config"), "{told}");
+        let other = [("STAND_IN_TARGET", "hip gfx90a 64")];
+        let output = expect(&mut program.run(&["apply", "--triton", "out"], "templates.py", &other), 0);
+        let (printed, told) = (text(&output.stdout), text(&output.stderr));
+        assert!(printed.ends_with("compiled 10 timed 10\n") && told.contains("what was found is for gfx942"), "{told}");
+    }
+}
+
 /// What is tuned on another GPU than the one it was captured on is for that other one alone, and Triton finds it there.
 #[test]
 fn what_is_tuned_on_another_gpu_is_for_that_one() {

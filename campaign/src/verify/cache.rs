@@ -86,7 +86,7 @@ impl Subject for CacheFolder {
         let mut of_target = self.kept.iter_mut().filter(|kept| kept.architecture == bench.target().arch());
         let Some(kept) = of_target.nth(at) else { return Ok(()) };
         let params = launch.params.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
-        kept.choice.set(&kept.captured, &Winner { params, median_ms: launch.median_ms });
+        kept.choice.set(&kept.captured, &Winner { params, median_ms: launch.median_ms, over_default: None });
         kept.is_changed = true;
         Ok(())
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use crate::error::Error;
+use crate::times::Template;
 
 /// Version of `capture.json`.
 const FORMAT: u32 = 1;
@@ -145,6 +146,9 @@ pub(crate) struct Cache {
     /// It is a kernel of Inductor's.
     #[serde(default)]
     pub(crate) inductor: Option<Inductor>,
+    /// It is a template of Inductor's, beside which there are other choices.
+    #[serde(default)]
+    pub(crate) template: Option<Template>,
 }
 
 /// Where PyTorch's Inductor looks for its choice, and what has to stand there: `torch._inductor.runtime.autotune_cache`.
@@ -207,7 +211,8 @@ impl Captured {
         let cache = &captured.cache;
         let inductor = cache.inductor.iter().flat_map(|inductor| [&inductor.folder, &inductor.file]);
         let triton = [&cache.folder, &cache.file].into_iter().flatten().chain(cache.elsewhere.values());
-        let places = triton.chain(inductor);
+        let template = cache.template.iter().flat_map(|template| [&template.folder, &template.file]).flatten();
+        let places = triton.chain(inductor).chain(template);
         // Files will be written there: whose capture it is may be anybody's.
         if let Some(found) = { places }.find(|name| !is_plain(name)) {
             let reason = format!("cache: found {found:?}");

@@ -11,7 +11,7 @@ use crate::error::Error;
 
 const PATHS: &str = "PYTHONPATH";
 const ASKED: &str = "BLUEFIN_TRITON";
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
     ("sitecustomize.py", include_str!("hook/sitecustomize.py")),
     ("bluefin_triton.py", include_str!("hook/bluefin_triton.py")),
     ("bluefin_capture.py", include_str!("hook/bluefin_capture.py")),
@@ -21,6 +21,7 @@ const FILES: [(&str, &str); 10] = [
     ("bluefin_cache.py", include_str!("hook/bluefin_cache.py")),
     ("bluefin_jit.py", include_str!("hook/bluefin_jit.py")),
     ("bluefin_inductor.py", include_str!("hook/bluefin_inductor.py")),
+    ("bluefin_templates.py", include_str!("hook/bluefin_templates.py")),
     ("bluefin_apply.py", include_str!("hook/bluefin_apply.py")),
 ];
 

@@ -14,6 +14,7 @@ mod spec;
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests;
 mod text;
+mod times;
 mod tuned;
 
 pub use captured::{Captured, Counts, Left, Process};

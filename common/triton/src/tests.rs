@@ -156,7 +156,7 @@ fn what_another_gpu_is_for_is_said_and_kept_where_that_one_looks() {
     let folder = tempfile::tempdir().unwrap();
     let captured = put(folder.path(), &document());
     let tuned = |architecture: &str| {
-        let winner = Winner { params: [("BLOCK".to_string(), json!(64))].into(), median_ms: 0.125 };
+        let winner = Winner { params: [("BLOCK".to_string(), json!(64))].into(), median_ms: 0.125, over_default: None };
         let by_name = [(NAME.to_string(), winner)].into();
         Tuned::of(std::slice::from_ref(&captured), &Winners { architecture: architecture.to_string(), by_name })
     };
@@ -180,7 +180,8 @@ fn inductor_is_told_what_it_takes() {
         document["cache"] = json!({ "why": "it is Inductor's", "inductor": inductor });
         let captured = put(folder.path(), &document);
         let params = [("BLOCK".to_string(), json!(block)), ("num_warps".to_string(), json!(4))];
-        let by_name = [(NAME.to_string(), Winner { params: params.into(), median_ms: 0.125 })].into();
+        let by_name =
+            [(NAME.to_string(), Winner { params: params.into(), median_ms: 0.125, over_default: None })].into();
         Tuned::of(&[captured], &Winners { architecture: architecture.to_string(), by_name })
     };
     for (any_config, block) in [(false, 256), (true, 64)] {
@@ -230,7 +231,7 @@ fn the_choice_in_a_cache_is_read_and_replaced() {
     assert_eq!(params(&kept(&[timed(128, 8, 1, "1")]).unwrap()).unwrap(), "BLOCK=128 num_stages=3 num_warps=8");
     assert_eq!(params(&kept(&[timed(128, 8, 2, "1")]).unwrap()), None);
 
-    let winner = Winner { params: [("BLOCK".to_string(), json!(64))].into(), median_ms: 0.125 };
+    let winner = Winner { params: [("BLOCK".to_string(), json!(64))].into(), median_ms: 0.125, over_default: None };
     choice.set(&captured, &winner);
     let document: Json = serde_json::from_str(&choice.text()).unwrap();
     assert_eq!(document["key"], json!([1000]));

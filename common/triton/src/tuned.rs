@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 
 use crate::captured::{Captured, Config, Inductor, Typed};
 use crate::error::Error;
+use crate::times::{self, Times, Won};
 
 /// Version of the document; changes when a field changes its meaning.
 const FORMAT: u32 = 1;
@@ -19,6 +20,8 @@ const FORMAT: u32 = 1;
 pub struct Winner {
     pub params: BTreeMap<String, Json>,
     pub median_ms: f64,
+    /// Against the config that the program ran.
+    pub over_default: Option<f64>,
 }
 
 /// What won on the GPUs of a target.
@@ -57,6 +60,9 @@ pub struct TunedKernel {
     /// Name of the file that Inductor wrote it into.
     #[serde(skip_serializing_if = "Option::is_none")]
     inductor: Option<String>,
+    /// Between which Inductor chooses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    template: Option<Times>,
     key: Vec<Json>,
     kwargs: BTreeMap<String, Typed>,
     options: BTreeMap<String, Typed>,
@@ -90,6 +96,8 @@ struct Exported {
 #[derive(Deserialize)]
 struct ExportedConfig {
     median_ms: f64,
+    #[serde(default)]
+    speedup_over_default: Option<f64>,
     kwargs: BTreeMap<String, Json>,
     #[serde(flatten)]
     options: BTreeMap<String, Json>,
@@ -121,6 +129,7 @@ impl Tuned {
     pub fn of(captures: &[Captured], winners: &Winners) -> Self {
         let mut tuned =
             Self { format: FORMAT, target: Json::Null, kernels: Vec::new(), cached: Vec::new(), uncached: Vec::new() };
+        let mut templates = Vec::new();
         for capture in captures {
             let Some(winner) = winners.by_name.get(&capture.name()) else { continue };
             let source = &capture.function_digest;
@@ -128,9 +137,15 @@ impl Tuned {
             let (architecture, own) = (&winners.architecture, capture.architecture());
             tuned.target = if *architecture == own { capture.target.clone() } else { in_triton(architecture) };
             let (kwargs, options) = (winner.part(&first.kwargs), winner.part(&first.options));
-            match winner.file(capture, architecture, &own) {
-                Ok(file) => tuned.cached.push(file),
-                Err(why) => tuned.uncached.push((capture.name(), why)),
+            let won = winner.among(capture).filter(|_| *architecture == own);
+            let template = capture.cache.template.as_ref().zip(won);
+            if let Some(of_a_file) = template.filter(|(template, _)| template.file.is_some()) {
+                templates.push(of_a_file);
+            } else {
+                match winner.file(capture, architecture, &own) {
+                    Ok(file) => tuned.cached.push(file),
+                    Err(why) => tuned.uncached.push((capture.name(), why)),
+                }
             }
             tuned.kernels.push(TunedKernel {
                 name: capture.name(),
@@ -139,12 +154,15 @@ impl Tuned {
                 jit: capture.jit,
                 // The file's name stands for the GPU that it was written for.
                 inductor: capture.cache.inductor.as_ref().filter(|_| *architecture == own).map(|it| it.source.clone()),
+                template: template.map(|(template, won)| template.times(won)),
                 key: capture.key.clone(),
                 kwargs,
                 options,
                 median_ms: winner.median_ms,
             });
         }
+        let file = |((folder, file), content)| Cached { cache: CacheOf::Inductor, folder, file, content };
+        tuned.cached.extend(times::files(&templates).into_iter().map(file));
         tuned
     }
 
@@ -198,7 +216,8 @@ impl Winners {
         let of = |(name, mut sizes): (String, BTreeMap<String, ExportedConfig>)| {
             let found = sizes.remove("")?;
             let params = found.kwargs.into_iter().chain(found.options).collect();
-            Some((name, Winner { params, median_ms: found.median_ms }))
+            let (median_ms, over_default) = (found.median_ms, found.speedup_over_default);
+            Some((name, Winner { params, median_ms, over_default }))
         };
         Ok(Self { architecture, by_name: document.kernels.into_iter().filter_map(of).collect() })
     }
@@ -209,6 +228,22 @@ impl Winner {
     pub(crate) fn cached(&self, capture: &Captured) -> Option<Json> {
         let (first, ms) = (capture.configs.first()?, self.median_ms);
         Some(json!([config(&self.part(&first.kwargs), &self.part(&first.options)), [ms, ms, ms]]))
+    }
+
+    /// Which of a capture's configs it is.
+    fn position(&self, capture: &Captured) -> Option<usize> {
+        let is_it = |config: &Config| {
+            self.part(&config.kwargs) == config.kwargs && self.part(&config.options) == config.options
+        };
+        capture.configs.iter().position(is_it)
+    }
+
+    /// The same, with times.
+    fn among(&self, capture: &Captured) -> Option<Won> {
+        let at = self.position(capture)?;
+        let is_first = capture.configs.get(at)?.text == capture.chosen;
+        let over_default = self.over_default.or(is_first.then_some(1.0))?;
+        Some(Won { at, ms: self.median_ms, first_ms: self.median_ms * over_default })
     }
 
     /// The file in which the program looks for it on GPUs of `architecture`, where the capture is of those of `own`; or why there is none.
@@ -236,8 +271,7 @@ impl Winner {
             return Err(format!("Inductor wrote it for {own}, and writes another for {architecture}"));
         }
         let chosen = |config: &Config| (self.part(&config.kwargs), self.part(&config.options));
-        let is_it = |config: &&Config| chosen(config) == (config.kwargs.clone(), config.options.clone());
-        if !place.any_config && !capture.configs.iter().any(|config| is_it(&config)) {
+        if !place.any_config && self.position(capture).is_none() {
             return Err("it is none of Inductor's list, and coordinate_descent_tuning is off".to_string());
         }
         let (kwargs, options) = capture.configs.first().map(chosen).unwrap_or_default();

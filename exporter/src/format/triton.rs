@@ -66,6 +66,7 @@ impl Fold for TritonRecords {
         }
         let mut config = json!({ "solver": winner.solver, "median_ms": winner.median_ms, "kwargs": arguments });
         if let Some(config) = config.as_object_mut() {
+            config.extend(winner.speedup_over_default.map(|ratio| ("speedup_over_default".to_string(), json!(ratio))));
             config.extend(options);
         }
         self.0.entry(kernel.kernel.clone()).or_default().insert(sizes.join(","), config);

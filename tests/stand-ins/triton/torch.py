@@ -147,6 +147,10 @@ def tensor(numbers, dtype=int32):
     return Tensor([len(numbers)], dtype, list(numbers))
 
 
+def get_float32_matmul_precision():
+    return "highest"
+
+
 class cuda:
     @staticmethod
     def is_available():

@@ -146,8 +146,11 @@ class Capture:
             pass
 
     def leave(self, tuner, reason):
-        name = tuner.base_fn.__name__
-        self.left.setdefault((name, str(reason)), f"{tuner.base_fn.__code__.co_filename}:{tuner.base_fn.__code__.co_firstlineno}")
+        code = tuner.base_fn.__code__
+        self.leave_at(tuner.base_fn.__name__, f"{code.co_filename}:{code.co_firstlineno}", reason)
+
+    def leave_at(self, name, at, reason):
+        self.left.setdefault((name, str(reason)), at)
 
     def end(self):
         """What this process did: how often, for how long, and what was left."""
@@ -181,9 +184,14 @@ def refusals(autotuner):
 
 
 def write(path, document):
+    write_text(path, json.dumps(document, indent=1))
+
+
+def write_text(path, text):
+    """Writes a file, whole or not at all."""
     handle, beside = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".part-")
     with os.fdopen(handle, "w") as out:
-        json.dump(document, out, indent=1)
+        out.write(text)
     os.replace(beside, path)
 
 

@@ -1,4 +1,4 @@
-"""Kernels of `torch.compile`: Inductor has an autotuner of its own, one for each kernel that it writes. They are captured, or given what was
+"""Kernels of `torch.compile` that are no templates: Inductor has an autotuner of its own, one for each kernel that it writes. They are captured, or given what was
 found, as Triton's autotuners are.
 
 Inductor compiles all configs before it times them, in processes of its own. A capture leaves that, and has it time none.
@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+import types
 
 from bluefin_capture import Taken, refusals
 from bluefin_triton import Left, State, warn
@@ -132,7 +133,7 @@ class Capturing:
         state = _STATE.of(tuner)
         if "known" in state:
             return self.capture.again(state["known"], original, tuner, args, kwargs)
-        if "alone" in state or getattr(tuner, "triton_interpret", False):
+        if getattr(tuner, "triton_interpret", False):
             return original(tuner, *args, **kwargs)
         if not tuner.launchers:
             tuner.precompile()
@@ -140,7 +141,7 @@ class Capturing:
         if kwargs.get("benchmark_run") or is_capturing() or is_weighed():
             # Of arguments that Inductor makes up, or amid a graph, there is nothing to be learnt.
             if many and is_capturing():
-                self.leave(Unknown(tuner), Left("its first launch was captured into a CUDA graph"))
+                self.leave(tuner, Left("its first launch was captured into a CUDA graph"))
             self.cut(tuner)
             return original(tuner, *args, **kwargs)
         if many or descends or self.capture.takes_jit:
@@ -148,19 +149,18 @@ class Capturing:
             taken = self.take(tuner, args, kwargs)
             self.cut(tuner)
         else:
-            state["alone"] = True
+            leave_alone(tuner, original)
         launched = original(tuner, *args, **kwargs)
         if taken is not None:
             kernel, call = taken
             try:
                 self.capture.seen[call.write(kernel.compiled(), kernel.configs[0])] = state["known"]
             except Exception as error:
-                self.leave(kernel, error)
+                self.leave(tuner, error)
         return launched
 
     def take(self, tuner, args, kwargs):
         """The launch with all that the kernel depends on; nothing where that can not be said."""
-        kernel = None
         try:
             kernel = Kernel(self.heuristics, tuner, args, kwargs)
             if tuner.triton_meta.get("launch_cooperative_grid"):
@@ -169,26 +169,18 @@ class Capturing:
                 raise Left("Inductor runs it with arguments of its own (cpp_wrapper)")
             return kernel, Taken(self.capture, kernel, kernel.key, (), kernel.arguments(), kernel.configs)
         except Exception as error:
-            self.leave(kernel or Unknown(tuner), error)
+            self.leave(tuner, error)
             return None
 
-    def leave(self, kernel, error):
-        self.capture.leave(kernel, error if isinstance(error, Left) else f"{type(error).__name__}: {error}")
+    def leave(self, tuner, error):
+        reason = error if isinstance(error, Left) else f"{type(error).__name__}: {error}"
+        self.capture.leave_at(getattr(tuner.fn, "__name__", "kernel"), f"{getattr(tuner, 'filename', None) or '?'}:1", reason)
 
     @staticmethod
     def cut(tuner):
         """Leaves the first config alone, with which Inductor is content: after a launch it counts on one."""
         tuner.launchers = tuner.launchers[:1]
         tuner.launchers[0].config.found_by_coordesc = True
-
-
-class Unknown:
-    """An autotuner whose kernel could not be looked at."""
-
-    def __init__(self, tuner):
-        self.__name__ = getattr(tuner.fn, "__name__", "kernel")
-        self.base_fn, self.__code__ = self, self
-        self.co_filename, self.co_firstlineno = getattr(tuner, "filename", None) or "?", 1
 
 
 class Giving:
@@ -235,7 +227,7 @@ class Giving:
         state = _STATE.of(tuner)
         if "known" in state:
             return self.apply.again(state["known"], original, tuner, args, kwargs)
-        if "alone" in state or getattr(tuner, "triton_interpret", False):
+        if getattr(tuner, "triton_interpret", False):
             return original(tuner, *args, **kwargs)
         if kwargs.get("benchmark_run") or is_capturing() or is_weighed():
             return original(tuner, *args, **kwargs)
@@ -244,7 +236,7 @@ class Giving:
             tuner.precompile()
         # Functions without a choice are looked at where something was found for one alone: their source has to be read again.
         if len(tuner.launchers) < 2 and tuner.fn.__name__ not in self.apply.names:
-            state["alone"] = True
+            leave_alone(tuner, original)
             return original(tuner, *args, **kwargs)
         known = state["known"] = {"function": tuner.fn.__name__, "calls": 1, "events": [], "key": ""}
         try:
@@ -252,6 +244,8 @@ class Giving:
         except Exception as error:
             self.apply.left[f"{tuner.fn.__name__} {known['key']}"] = f"{type(error).__name__}: {error}"
         launched = original(tuner, *args, **kwargs)
+        if not self.apply.times:
+            leave_alone(tuner, original)
         known["first_s"] = time.monotonic() - begin
         known["config"] = str(tuner.launchers[0].config)
         return launched
@@ -276,6 +270,11 @@ class Giving:
         same[0].config.found_by_coordesc = True
         tuner.launchers = same[:1]
         self.apply.given[f"{tuner.fn.__name__} {kernel.key}"] = {"from": row["name"], "exact": exact}
+
+
+def leave_alone(tuner, original):
+    """Has later launches cost what they would: each of a program's takes some microseconds."""
+    tuner.run = types.MethodType(original, tuner)
 
 
 def function_of(tuner):

@@ -43,15 +43,23 @@ def install_inductor(heuristics):
         bluefin_inductor.install(heuristics, around_all())
 
 
+def install_templates(selection):
+    """Wraps what Inductor chooses templates by, in the module `torch._inductor.select_algorithm`."""
+    if "triton.runtime.autotuner" in sys.modules:
+        import bluefin_templates
+
+        bluefin_templates.install(selection, around_all())
+
+
 def install(autotuner):
     """Wraps `Autotuner` of the module `triton.runtime.autotuner`."""
     original = autotuner.Autotuner.run
     around = around_all()
-    inside = wrap_launches(around) if around.takes_jit else contextlib.nullcontext()
+    around.inside = wrap_launches(around) if around.takes_jit else contextlib.nullcontext()
 
     @functools.wraps(original)
     def run(self, *args, **kwargs):
-        with inside:
+        with around.inside:
             return around.run(original, self, args, kwargs)
 
     autotuner.Autotuner.run = run

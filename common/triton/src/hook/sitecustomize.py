@@ -14,7 +14,11 @@ import sys
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 # What wraps a module.
-_WATCHED = {"triton.runtime.autotuner": "install", "torch._inductor.runtime.triton_heuristics": "install_inductor"}
+_WATCHED = {
+    "triton.runtime.autotuner": "install",
+    "torch._inductor.runtime.triton_heuristics": "install_inductor",
+    "torch._inductor.select_algorithm": "install_templates",
+}
 
 
 class _Watch(importlib.abc.MetaPathFinder):
