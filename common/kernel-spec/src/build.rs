@@ -160,7 +160,11 @@ impl KernelSpec {
         let (mut defines, mut constants) = (BTreeMap::new(), solver.constants.clone());
         for (param, value) in solver.params.iter().zip(&candidate.params).filter(|(param, _)| !param.at_launch) {
             let name = param.name.clone();
-            match (Constant::of_param(value), value) {
+            let word = match value {
+                Value::Text(text) => solver.words.get(&name).and_then(|words| words.get(text)).cloned(),
+                Value::Int(_) | Value::Bool(_) => None,
+            };
+            match (word.or_else(|| Constant::of_param(value)), value) {
                 (Some(constant), _) if is_python => _ = constants.insert(name, constant),
                 (_, Value::Bool(bool)) => _ = defines.insert(name, i32::from(*bool).to_string()),
                 _ => _ = defines.insert(name, value.to_string()),

@@ -148,6 +148,9 @@ pub(super) struct RawSolver {
     /// What the toolchain passes as constants of the kernel's language.
     #[serde(default)]
     pub(super) constants: BTreeMap<String, RawConstant>,
+    /// What words of a param stand for, by param and word.
+    #[serde(default)]
+    pub(super) words: BTreeMap<String, BTreeMap<String, RawConstant>>,
     pub(super) launch: Vec<RawLaunch>,
 }
 
@@ -188,8 +191,9 @@ pub(super) struct RawLaunch {
 
 /// A value of a tuning space.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "expected an integer or a string")]
+#[serde(untagged, expecting = "expected an integer, a bool or a string")]
 pub(super) enum RawValue {
+    Bool(bool),
     Int(i64),
     Text(String),
 }

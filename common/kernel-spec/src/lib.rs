@@ -182,6 +182,8 @@ pub struct Solver {
     points: Option<Points>,
     /// Values for the kernel's language, with their kind; no name is a param's or a define's.
     constants: BTreeMap<String, Constant>,
+    /// What words of a param stand for in the kernel's language, by param and word.
+    words: BTreeMap<String, BTreeMap<String, Constant>>,
     /// Whether it is tried. A reference need not be.
     pub is_candidate: bool,
     applicable: Condition,

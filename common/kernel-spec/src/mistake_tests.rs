@@ -93,7 +93,7 @@ fn mistakes_are_found_when_a_spec_is_loaded() {
         ("values = [32, 64, 128, 256]", "values = [64, \"a\"]", "solver[1].param[0].values[1]"),
         ("values = [32, 64, 128, 256]", "values = [64, 64]", "expected each value once"),
         ("values = [32, 64, 128, 256]", "values = []", "found \"0 entries\""),
-        ("[\"plain\", \"packed\"]", "[\"plain\", \"a b\"]", "expected an integer or an identifier"),
+        ("[\"plain\", \"packed\"]", "[\"plain\", \"a b\"]", "expected an integer, a bool or an identifier"),
         ("name = \"UNROLL\"", "name = \"TILE\"", "solver[1].param[1].name"),
         ("WAVE = \"wave\"", "SPLIT = \"wave\"", "solver[1].defines.SPLIT"),
         (

@@ -39,6 +39,9 @@ pub struct Captured {
     pub(crate) widened: Option<Widened>,
     /// Why there is no `widened`.
     pub not_widened: Option<String>,
+    /// Bytes of memory whose contents follow from the config, so that nobody compares them.
+    #[serde(default)]
+    pub(crate) workspace: u64,
     /// Digest of the function and of all that it uses, by Triton.
     pub(crate) function_digest: String,
     pub(crate) source: String,
@@ -89,6 +92,8 @@ pub(crate) enum ArgumentKind {
         value: bool,
     },
     None,
+    /// The memory that nobody compares.
+    Workspace,
     Constexpr {
         value: Typed,
     },
@@ -246,6 +251,15 @@ impl Captured {
     #[must_use]
     pub fn name(&self) -> String {
         self.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Constexprs that no config sets.
+    pub(crate) fn constants(&self) -> BTreeMap<String, Typed> {
+        let of = |argument: &Argument| match &argument.kind {
+            ArgumentKind::Constexpr { value } => Some((argument.name.clone(), value.clone())),
+            _ => None,
+        };
+        self.arguments.iter().filter_map(of).collect()
     }
 
     /// The architecture that the program ran on, as compilers name it.

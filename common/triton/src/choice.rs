@@ -8,7 +8,9 @@ use serde_json::{Map, Value as Json};
 
 use crate::captured::{Captured, Config, Typed};
 use crate::error::Error;
-use crate::tuned::{Winner, plain};
+use crate::text::plain;
+use crate::tuned::Winner;
+use crate::words::Words;
 
 /// What a document of Triton's is.
 const EXPECTED: &str = "what Triton writes: {\"key\": [...], \"configs_timings\": [[{\"kwargs\": {...}, \"num_warps\": 4, ...}, [MS, ...]], ...]}";
@@ -76,10 +78,14 @@ impl Choice {
     /// param.
     #[must_use]
     pub fn params(&self, captured: &Captured) -> Option<BTreeMap<String, Value>> {
+        let words = Words::of(captured);
         if let Some(config) = captured.configs.iter().find(|config| self.is(config)) {
             let point = captured.point(config);
             return Some(
-                point.iter().filter_map(|(name, value)| Some((name.clone(), param(&plain(value))?))).collect(),
+                point
+                    .iter()
+                    .filter_map(|(name, value)| Some((name.clone(), param(&plain(&words.worded(name, value))?)?)))
+                    .collect(),
             );
         }
         let first = captured.configs.first()?;
@@ -89,19 +95,25 @@ impl Choice {
             return None;
         }
         let options = WIDENED.iter().filter_map(|name| self.config.get_key_value(*name));
-        kwargs.iter().chain(options).map(|(name, value)| Some((name.clone(), param(value)?))).collect()
+        let of = |(name, value): (&String, &Json)| {
+            let word = words.of_cached(name, value).map(|word| Value::Text(word.to_string()));
+            Some((name.clone(), word.or_else(|| param(value))?))
+        };
+        kwargs.iter().chain(options).map(of).collect()
     }
 
     /// Whether it is `config`.
     fn is(&self, config: &Config) -> bool {
         let Some(Json::Object(kwargs)) = self.config.get("kwargs") else { return false };
-        let same = |(name, value): (&String, &Typed)| kwargs.get(name) == Some(&plain(value));
+        let same = |(name, value): (&String, &Typed)| kwargs.get(name) == plain(value).as_ref();
         kwargs.len() == config.kwargs.len() && config.kwargs.iter().all(same) && self.has(config, &[])
     }
 
     /// Whether it has the options of `config`, but these.
     fn has(&self, config: &Config, but: &[&str]) -> bool {
-        let same = |(name, value): (&String, &Typed)| self.config.get(name).unwrap_or(&Json::Null) == &plain(value);
+        let same = |(name, value): (&String, &Typed)| {
+            Some(self.config.get(name).unwrap_or(&Json::Null)) == plain(value).as_ref()
+        };
         config.options.iter().filter(|(name, _)| !but.contains(&name.as_str())).all(same)
     }
 

@@ -11,12 +11,14 @@ use crate::error::Error;
 
 const PATHS: &str = "PYTHONPATH";
 const ASKED: &str = "BLUEFIN_TRITON";
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 13] = [
     ("sitecustomize.py", include_str!("hook/sitecustomize.py")),
     ("bluefin_triton.py", include_str!("hook/bluefin_triton.py")),
     ("bluefin_capture.py", include_str!("hook/bluefin_capture.py")),
     ("bluefin_buffers.py", include_str!("hook/bluefin_buffers.py")),
+    ("bluefin_hooks.py", include_str!("hook/bluefin_hooks.py")),
     ("bluefin_roles.py", include_str!("hook/bluefin_roles.py")),
+    ("bluefin_around.py", include_str!("hook/bluefin_around.py")),
     ("bluefin_sources.py", include_str!("hook/bluefin_sources.py")),
     ("bluefin_cache.py", include_str!("hook/bluefin_cache.py")),
     ("bluefin_jit.py", include_str!("hook/bluefin_jit.py")),

@@ -16,6 +16,7 @@ mod tests;
 mod text;
 mod times;
 mod tuned;
+mod words;
 
 pub use captured::{Captured, Counts, Left, Process};
 pub use choice::Choice;

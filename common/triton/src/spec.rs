@@ -8,6 +8,7 @@ use crate::captured::{ArgumentKind, Buffer, Captured, Config, Typed};
 use crate::error::Error;
 use crate::grid;
 use crate::text::{constant, float, point, quoted};
+use crate::words::Words;
 
 /// The file of the spec whose space is the program's own list.
 pub const LISTED: &str = "spec.toml";
@@ -42,7 +43,12 @@ impl Captured {
 
     fn listed(&self) -> Result<String, Refused> {
         let mut text = self.head()?;
-        let points: Vec<BTreeMap<String, Typed>> = self.configs.iter().map(|config| self.point(config)).collect();
+        let words = Words::of(self);
+        let worded = |config: &Config| -> BTreeMap<String, Typed> {
+            let point = self.point(config).into_iter();
+            point.map(|(name, value)| (name.clone(), words.worded(&name, &value))).collect()
+        };
+        let points: Vec<BTreeMap<String, Typed>> = self.configs.iter().map(worded).collect();
         let names: BTreeSet<&String> = points.iter().flat_map(BTreeMap::keys).collect();
         let names: Vec<&String> = names
             .into_iter()
@@ -69,19 +75,20 @@ impl Captured {
         text.push_str("]\n");
         let cases = |dimension: usize| -> grid::Cases {
             let of = |config: &Config| {
-                let given = self.point(config);
+                let given = worded(config);
                 let read = config.read.iter().filter_map(|name| Some((name.clone(), given.get(name)?.clone())));
                 (read.collect(), config.grid.get(dimension).copied().unwrap_or(1))
             };
             self.configs.iter().map(of).collect()
         };
-        text.push_str(&self.rest(cases, &names)?);
+        text.push_str(&self.rest(cases, &names, &words)?);
         Ok(text)
     }
 
     fn widened_spec(&self) -> Option<String> {
         let widened = self.widened.as_ref()?;
         let mut text = self.head().ok()?;
+        let words = Words::of(self);
         let mut params: BTreeMap<String, Vec<Typed>> = widened.params.clone();
         let first = self.configs.iter().find(|config| config.text == self.chosen).or(self.configs.first())?;
         for (name, values) in [
@@ -93,8 +100,14 @@ impl Captured {
         let given = self.point(first);
         let mut blocks = String::new();
         for (name, values) in &params {
+            let values: Vec<Typed> = values.iter().map(|value| words.worded(name, value)).collect();
+            // A param has values of one kind.
+            let kinds: Vec<_> = values.iter().map(std::mem::discriminant).collect();
+            if kinds.windows(2).any(|pair| pair.first() != pair.last()) {
+                return None;
+            }
             let values = values.iter().map(point).collect::<Option<Vec<_>>>()?;
-            let default = point(given.get(name)?)?;
+            let default = point(&words.worded(name, given.get(name)?))?;
             let _ = write!(
                 blocks,
                 "  [[solver.param]]\n  name = {}\n  values = [{}]\n  default = {default}\n",
@@ -103,13 +116,15 @@ impl Captured {
             );
         }
         let cases = |dimension: usize| -> grid::Cases {
-            let of =
-                |case: &crate::captured::Case| (case.values.clone(), case.grid.get(dimension).copied().unwrap_or(1));
+            let of = |case: &crate::captured::Case| {
+                let values = case.values.iter().map(|(name, value)| (name.clone(), words.worded(name, value)));
+                (values.collect(), case.grid.get(dimension).copied().unwrap_or(1))
+            };
             widened.cases.iter().map(of).collect()
         };
         let names: Vec<&String> = params.keys().collect();
         // Constexprs that a rule of the program's computes are the same for all, or it would not be widened.
-        let rest = self.rest(cases, &names).ok()?;
+        let rest = self.rest(cases, &names, &words).ok()?;
         let (constants, launch) = rest.split_once("  [[solver.launch]]")?;
         let _ = write!(text, "{constants}{blocks}  [[solver.launch]]{launch}");
         Some(text)
@@ -125,7 +140,7 @@ impl Captured {
 
     /// All that a config sets, what is computed from it, and what the program sets besides.
     pub(crate) fn point(&self, config: &Config) -> BTreeMap<String, Typed> {
-        let parts = [&self.launch_options, &config.options, &config.computed, &config.kwargs];
+        let parts = [&self.launch_options, &config.options, &config.kwargs, &config.computed];
         parts.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
@@ -171,6 +186,9 @@ impl Captured {
                 writeln!(text, "\n[tolerance.{name}]\nabsolute = {}\nrelative = {}", float(absolute), float(relative));
         }
         let _ = writeln!(text, "\n[[solver]]\nname = {}\nalgorithm = \"Direct\"", quoted(self.solver()));
+        if self.workspace > 0 {
+            let _ = writeln!(text, "workspace = {}", self.workspace);
+        }
         Ok(text)
     }
 
@@ -179,8 +197,8 @@ impl Captured {
         self.function.get(..SOLVER).unwrap_or(&self.function)
     }
 
-    /// Behind the space: constants and the launch.
-    fn rest(&self, cases: impl Fn(usize) -> grid::Cases, params: &[&String]) -> Result<String, Refused> {
+    /// Behind the space: constants, words and the launch.
+    fn rest(&self, cases: impl Fn(usize) -> grid::Cases, params: &[&String], words: &Words) -> Result<String, Refused> {
         let mut text = String::new();
         let mut constants = BTreeMap::new();
         for argument in &self.arguments {
@@ -200,6 +218,7 @@ impl Captured {
                 let _ = writeln!(text, "  {name} = {}", constant(value));
             }
         }
+        text.push_str(&words.text(params));
         let sizes = self.sizes();
         let dimension = |at: usize| {
             let said = grid::expression(&cases(at), &sizes);
@@ -237,6 +256,7 @@ impl Captured {
             ArgumentKind::Float { value } => format!("{{ f32 = {} }}", float(*value)),
             ArgumentKind::Bool { value } => format!("{{ i1 = {value} }}"),
             ArgumentKind::None => quoted("none"),
+            ArgumentKind::Workspace => quoted("workspace"),
             ArgumentKind::Constexpr { .. } | ArgumentKind::Param => return None,
         })
     }

@@ -1,4 +1,6 @@
-//! Values as a kernel spec's TOML has them.
+//! Values as a kernel spec's TOML has them, and as Triton's cache does.
+
+use serde_json::{Value as Json, json};
 
 use crate::captured::Typed;
 
@@ -25,6 +27,19 @@ pub(crate) fn constant(value: &Typed) -> String {
             format!("[{}]", values.iter().map(constant).collect::<Vec<_>>().join(", "))
         }
     }
+}
+
+/// A value as Triton's cache has it; nothing for a type, which JSON has no word for.
+pub(crate) fn plain(value: &Typed) -> Option<Json> {
+    Some(match value {
+        Typed::Int(value) => json!(value),
+        Typed::Float(value) => json!(value),
+        Typed::Bool(value) => json!(value),
+        Typed::Str(value) => json!(value),
+        Typed::None(_) => Json::Null,
+        Typed::Tuple(parts) => Json::Array(parts.iter().map(plain).collect::<Option<_>>()?),
+        Typed::Dtype(_) => return None,
+    })
 }
 
 /// A value of a tuning space: what expressions can compare as well.

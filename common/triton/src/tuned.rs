@@ -10,7 +10,9 @@ use serde_json::{Value as Json, json};
 
 use crate::captured::{Captured, Config, Inductor, Typed};
 use crate::error::Error;
+use crate::text::plain;
 use crate::times::{self, Times, Won};
+use crate::words::Words;
 
 /// Version of the document; changes when a field changes its meaning.
 const FORMAT: u32 = 1;
@@ -64,6 +66,8 @@ pub struct TunedKernel {
     #[serde(skip_serializing_if = "Option::is_none")]
     template: Option<Times>,
     key: Vec<Json>,
+    /// Constexprs that no config sets: launches of one key may differ in them.
+    constants: BTreeMap<String, Typed>,
     kwargs: BTreeMap<String, Typed>,
     options: BTreeMap<String, Typed>,
     /// Milliseconds.
@@ -136,7 +140,8 @@ impl Tuned {
             let Some(first) = capture.configs.first() else { continue };
             let (architecture, own) = (&winners.architecture, capture.architecture());
             tuned.target = if *architecture == own { capture.target.clone() } else { in_triton(architecture) };
-            let (kwargs, options) = (winner.part(&first.kwargs), winner.part(&first.options));
+            let words = Words::of(capture);
+            let (kwargs, options) = (winner.part(&first.kwargs, &words), winner.part(&first.options, &words));
             let won = winner.among(capture).filter(|_| *architecture == own);
             let template = capture.cache.template.as_ref().zip(won);
             if let Some(of_a_file) = template.filter(|(template, _)| template.file.is_some()) {
@@ -156,6 +161,7 @@ impl Tuned {
                 inductor: capture.cache.inductor.as_ref().filter(|_| *architecture == own).map(|it| it.source.clone()),
                 template: template.map(|(template, won)| template.times(won)),
                 key: capture.key.clone(),
+                constants: capture.constants(),
                 kwargs,
                 options,
                 median_ms: winner.median_ms,
@@ -226,14 +232,15 @@ impl Winners {
 impl Winner {
     /// As Triton's cache has it for a capture: beside its config the median and two quantiles, of which Triton takes the least.
     pub(crate) fn cached(&self, capture: &Captured) -> Option<Json> {
-        let (first, ms) = (capture.configs.first()?, self.median_ms);
-        Some(json!([config(&self.part(&first.kwargs), &self.part(&first.options)), [ms, ms, ms]]))
+        let (first, ms, words) = (capture.configs.first()?, self.median_ms, Words::of(capture));
+        Some(json!([config(&self.part(&first.kwargs, &words), &self.part(&first.options, &words))?, [ms, ms, ms]]))
     }
 
     /// Which of a capture's configs it is.
     fn position(&self, capture: &Captured) -> Option<usize> {
+        let words = Words::of(capture);
         let is_it = |config: &Config| {
-            self.part(&config.kwargs) == config.kwargs && self.part(&config.options) == config.options
+            self.part(&config.kwargs, &words) == config.kwargs && self.part(&config.options, &words) == config.options
         };
         capture.configs.iter().position(is_it)
     }
@@ -255,7 +262,9 @@ impl Winner {
             let elsewhere = || format!("its capture on {own} does not say where Triton looks for it on {architecture}");
             return Err(capture.cache.why.clone().unwrap_or_else(elsewhere));
         };
-        let content = json!({ "key": capture.key, "configs_timings": [self.cached(capture)] });
+        let row =
+            self.cached(capture).ok_or("a config has a type among its values, which Triton's cache can not hold")?;
+        let content = json!({ "key": capture.key, "configs_timings": [row] });
         Ok(Cached { cache: CacheOf::Triton, folder: folder.to_string(), file: file.to_string(), content })
     }
 
@@ -270,14 +279,15 @@ impl Winner {
         if architecture != own {
             return Err(format!("Inductor wrote it for {own}, and writes another for {architecture}"));
         }
-        let chosen = |config: &Config| (self.part(&config.kwargs), self.part(&config.options));
+        let words = Words::of(capture);
+        let chosen = |config: &Config| (self.part(&config.kwargs, &words), self.part(&config.options, &words));
         if !place.any_config && self.position(capture).is_none() {
             return Err("it is none of Inductor's list, and coordinate_descent_tuning is off".to_string());
         }
         let (kwargs, options) = capture.configs.first().map(chosen).unwrap_or_default();
         let options = options.iter().filter(|(name, _)| matches!(name.as_str(), "num_warps" | "num_stages"));
         let mut content: serde_json::Map<String, Json> =
-            kwargs.iter().chain(options).map(|(name, value)| (name.clone(), plain(value))).collect();
+            kwargs.iter().chain(options).filter_map(|(name, value)| Some((name.clone(), plain(value)?))).collect();
         content.insert("configs_hash".to_string(), json!(place.configs_hash));
         content.insert("found_by_coordesc".to_string(), json!(place.any_config));
         let (folder, file) = (place.folder.clone(), place.file.clone());
@@ -285,10 +295,14 @@ impl Winner {
     }
 
     /// What it says of these names; of others what is there.
-    fn part(&self, names: &BTreeMap<String, Typed>) -> BTreeMap<String, Typed> {
+    fn part(&self, names: &BTreeMap<String, Typed>, words: &Words) -> BTreeMap<String, Typed> {
         let of = |(name, before): (&String, &Typed)| {
             let value = match (self.params.get(name), before) {
                 (None, before) => before.clone(),
+                (Some(Json::String(text)), _) if words.value(name, text).is_some() => {
+                    words.value(name, text).unwrap_or(before).clone()
+                }
+                (Some(Json::Null), _) => Typed::None(true),
                 (Some(Json::String(text)), _) if text == "None" => Typed::None(true),
                 (Some(Json::Bool(value)), _) => Typed::Bool(*value),
                 (Some(Json::Number(value)), Typed::Bool(_)) => Typed::Bool(value.as_i64() != Some(0)),
@@ -310,26 +324,15 @@ fn in_triton(architecture: &str) -> Json {
     json!({ "backend": backend, "arch": name, "warp_size": wave })
 }
 
-/// A value as Triton's cache has it.
-pub(crate) fn plain(value: &Typed) -> Json {
-    match value {
-        Typed::Int(value) => json!(value),
-        Typed::Float(value) => json!(value),
-        Typed::Bool(value) => json!(value),
-        Typed::Str(value) => json!(value),
-        Typed::None(_) | Typed::Dtype(_) | Typed::Tuple(_) => Json::Null,
-    }
-}
-
-/// A `triton.Config` as its cache has it.
-fn config(kwargs: &BTreeMap<String, Typed>, options: &BTreeMap<String, Typed>) -> Json {
-    let option = |name: &str| options.get(name).map_or(Json::Null, plain);
-    let kwargs: serde_json::Map<String, Json> =
-        kwargs.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
-    json!({
+/// A `triton.Config` as its cache has it; nothing where it can not hold one.
+fn config(kwargs: &BTreeMap<String, Typed>, options: &BTreeMap<String, Typed>) -> Option<Json> {
+    let option = |name: &str| options.get(name).and_then(plain);
+    let kwargs = kwargs.iter().map(|(name, value)| Some((name.clone(), plain(value)?)));
+    let kwargs = kwargs.collect::<Option<serde_json::Map<String, Json>>>()?;
+    Some(json!({
         "kwargs": kwargs, "num_warps": option("num_warps"), "num_ctas": option("num_ctas"), "num_stages": option("num_stages"),
         "maxnreg": option("maxnreg"), "pre_hook": null, "ir_override": null,
-    })
+    }))
 }
 
 impl Applied {

@@ -5,6 +5,7 @@ import sys
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 PAIR = [triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})]
 
@@ -13,7 +14,7 @@ class Word:
     pass
 
 
-@triton.autotune(configs=[triton.Config({"BLOCK": 64}, pre_hook=lambda given: None), triton.Config({"BLOCK": 128})], key=["count"])
+@triton.autotune(configs=[triton.Config({"BLOCK": 64}, pre_hook=lambda given: given["out"].add_(1)), triton.Config({"BLOCK": 128})], key=["count"])
 @triton.jit
 def hooked(out, count, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -34,8 +35,15 @@ def worded(out, count, word: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out + at, at, mask=at < count)
 
 
+@triton.autotune(configs=PAIR, key=["count"])
+@triton.jit
+def described(out, count, BLOCK: tl.constexpr):
+    out.store([tl.program_id(0) * BLOCK], out.load([tl.program_id(0) * BLOCK]))
+
+
 out = torch.empty(256, dtype=torch.int32)
 hooked[(4,)](out, 256)
 addressed[(1,)](out, 64)
 worded[(4,)](out, 256, Word())
+described[(4,)](TensorDescriptor(out, [256], [1], [64]), 256)
 sys.exit(3)

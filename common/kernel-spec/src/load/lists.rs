@@ -1,4 +1,4 @@
-//! What a solver lists: the points of its space, and constants with their kind.
+//! What a solver lists: the points of its space, constants with their kind, and what words of params stand for.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ impl Loader<'_> {
                 is_word(text),
                 field,
                 text,
-                "an integer, a bool, or a word of A-Z a-z 0-9 _ . + - that begins with a letter; any other text is one of [solver.constants]",
+                "an integer, a bool, or a word of A-Z a-z 0-9 _ . + - that begins with a letter; any other text is one of [solver.constants], or what a word stands for in [solver.words]",
             )?,
             Value::Text(text) => self.require(is_identifier(text), field, text, "an integer, a bool or an identifier")?,
             Value::Int(_) | Value::Bool(_) => {}
@@ -79,18 +79,45 @@ impl Loader<'_> {
     ) -> Result<BTreeMap<String, Constant>, SpecError> {
         let field = format!("{field}.constants");
         self.list(&field, raw.constants.len(), 0, MAX_LIST)?;
-        let alone = context.is_python || raw.constants.is_empty();
-        self.require(alone, &field, "a table", "none: they are Triton's alone, others have defines")?;
+        let alone = context.is_python || (raw.constants.is_empty() && raw.words.is_empty());
+        self.require(alone, &field, "constants or words", "none: they are Triton's alone, others have defines")?;
         let constant = |(name, raw): (&String, &RawConstant)| {
             let field = format!("{field}.{name}");
             let free = is_identifier(name)
                 && !defines.contains_key(name)
                 && !params.iter().any(|param: &Param| param.name == *name);
             self.require(free, &field, name, "an identifier that is no param's and no define's name")?;
-            let constant = Constant::of(raw);
-            let expected = "the name of a type of Triton's, such as fp16, or none = true";
-            Ok((name.clone(), constant.map_err(|found| self.invalid(&field, found, expected))?))
+            Ok((name.clone(), self.of_kind(raw, &field)?))
         };
         raw.constants.iter().map(constant).collect()
+    }
+
+    /// What words of params stand for.
+    pub(super) fn words(
+        &self,
+        raw: &RawSolver,
+        field: &str,
+        params: &[Param],
+    ) -> Result<BTreeMap<String, BTreeMap<String, Constant>>, SpecError> {
+        let mut words = BTreeMap::new();
+        for (name, raw) in &raw.words {
+            let field = format!("{field}.words.{name}");
+            self.list(&field, raw.len(), 0, MAX_LIST)?;
+            let param = params.iter().find(|param| param.name == *name);
+            let param = param.ok_or_else(|| self.invalid(&field, name, "the name of a param"))?;
+            let of = |(word, raw): (&String, &RawConstant)| {
+                let field = format!("{field}.{word}");
+                let known = param.values.contains(&Value::Text(word.clone()));
+                self.require(known, &field, word, "a text among the values of the param")?;
+                Ok((word.clone(), self.of_kind(raw, &field)?))
+            };
+            words.insert(name.clone(), raw.iter().map(of).collect::<Result<_, SpecError>>()?);
+        }
+        Ok(words)
+    }
+
+    fn of_kind(&self, raw: &RawConstant, field: &str) -> Result<Constant, SpecError> {
+        let expected = "the name of a type of Triton's, such as fp16, or none = true";
+        Constant::of(raw).map_err(|found| self.invalid(field, found, expected))
     }
 }

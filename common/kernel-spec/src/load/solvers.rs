@@ -90,6 +90,7 @@ impl Loader<'_> {
         let constraints = self.constraints(raw, field, space.as_ref(), &names)?;
         let defines = self.defines(raw, field, &params, context.defines, &names)?;
         let constants = self.constants(raw, field, &params, &defines, context)?;
+        let words = self.words(raw, field, &params)?;
         let workspace = self.expression(&raw.workspace, &format!("{field}.workspace"), &names)?;
         let cost = raw.compile_cost.as_ref();
         let compile_cost =
@@ -116,6 +117,7 @@ impl Loader<'_> {
             params,
             points,
             constants,
+            words,
             is_candidate,
             applicable,
             constraints,
@@ -214,7 +216,7 @@ impl Loader<'_> {
         for (index, value) in values.iter().enumerate() {
             let field = format!("{field}.values[{index}]");
             let word = if let Value::Text(text) = value { is_identifier(text) } else { true };
-            self.require(word, &field, &value.to_string(), "an integer or an identifier")?;
+            self.require(word, &field, &value.to_string(), "an integer, a bool or an identifier")?;
             let alike = values.first().map(std::mem::discriminant) == Some(std::mem::discriminant(value));
             self.require(alike, &field, &value.to_string(), "values of one type")?;
             self.require(seen.insert(value), &field, &value.to_string(), "each value once")?;
@@ -344,6 +346,7 @@ impl Loader<'_> {
 
 fn value(raw: &RawValue) -> Value {
     match raw {
+        RawValue::Bool(bool) => Value::Bool(*bool),
         RawValue::Int(int) => Value::Int(*int),
         RawValue::Text(text) => Value::Text(text.clone()),
     }

@@ -8,8 +8,9 @@ import math
 import os
 import time
 
-from bluefin_capture import has_events, plain_key, refusals, write
-from bluefin_triton import State, between_events, jit_function, tuning_key, warn
+import bluefin_hooks
+from bluefin_capture import has_events, plain_key, refusals, typed, write
+from bluefin_triton import Left, State, between_events, constants, jit_function, tuning_key, variant, warn
 
 FORMAT = 1
 # Launches of each key whose time is taken.
@@ -41,31 +42,42 @@ class Apply:
         if len(tuner.configs) < 2:
             return original(tuner, *args, **kwargs)
         key = tuning_key(tuner, args, kwargs)
-        known = self.state.of(tuner).get(key)
+        own = constants(tuner, args, kwargs)
+        variants = self.state.of(tuner).setdefault(key, {})
+        known = variant(variants, own)
         if known is not None:
+            # Triton keeps one config for a key, and launches with other constants have theirs.
+            if len(variants) > 1 and "config" in known:
+                tuner.cache[key] = known["config"]
             return self.again(known, original, tuner, args, kwargs)
         with self.state.lock:
-            known = self.state.of(tuner)[key] = {"function": tuner.base_fn.__name__, "calls": 1, "events": [], "key": str(key)}
+            known = variants[own] = {"function": tuner.base_fn.__name__, "calls": 1, "events": [], "key": str(key)}
             self.timed.append(known)
             begin = time.monotonic()
-            launched = self.first(original, tuner, key, args, kwargs)
+            launched = self.first(original, tuner, key, variants, args, kwargs)
             known["first_s"] = time.monotonic() - begin
-            known["config"] = str(getattr(tuner, "best_config", None))
+            known["config"] = getattr(tuner, "best_config", None)
         return launched
 
-    def first(self, original, tuner, key, args, kwargs):
-        row, exact = self.row(tuner, key) if self.gives and self.rows and key not in tuner.cache else (None, False)
+    def first(self, original, tuner, key, variants, args, kwargs):
+        # What the program chose by itself stays.
+        free = key not in tuner.cache or len(variants) > 1
+        row, exact = self.row(tuner, key, args, kwargs) if self.gives and self.rows and free else (None, False)
         if row is None:
             return original(tuner, *args, **kwargs)
-        tuner.cache[key] = self.config(row)
+        before = tuner.cache.get(key)
+        tuner.cache[key] = bluefin_hooks.own(tuner, self.config(row))
         try:
             launched = original(tuner, *args, **kwargs)
         except refusals(self.autotuner) as error:
             # What fits one size need not fit another.
             del tuner.cache[key]
+            if before is not None:
+                tuner.cache[key] = before
             self.leave(tuner, key, f"the config of {row['name']} does not compile for it: {type(error).__name__}")
             return original(tuner, *args, **kwargs)
-        self.given[f"{tuner.base_fn.__name__} {key}"] = {"from": row["name"], "exact": exact}
+        beside = f" of {len(variants)} sets of constants" if len(variants) > 1 else ""
+        self.given[f"{tuner.base_fn.__name__} {key}{beside}"] = {"from": row["name"], "exact": exact}
         return launched
 
     def first_of_jit(self, original, plain, keys, args, kwargs):
@@ -74,7 +86,7 @@ class Apply:
         row, exact = None, False
         if plain.base_fn.__name__ in self.names:
             self.timed.append(known)
-            row, exact = self.row(plain, plain.key) if self.gives else (None, False)
+            row, exact = self.row(plain, plain.key, args, kwargs) if self.gives else (None, False)
         begin = time.monotonic()
         if row is not None:
             try:
@@ -106,8 +118,8 @@ class Apply:
         known["events"].append(around)
         return launched
 
-    def row(self, tuner, key):
-        """What was found for the key or the nearest, and whether it is the key's own."""
+    def row(self, tuner, key, args, kwargs):
+        """What was found for the key or the nearest, of those the one whose constants are most like these; and whether it is the key's own."""
         function, _ = jit_function(tuner)
         rows = self.rows.get(function.cache_key)
         if rows is None:
@@ -125,7 +137,9 @@ class Apply:
         if not near:
             self.leave(tuner, key, "no key of the same types was tuned")
             return None, False
-        far, row = min(near, key=lambda one: one[0])
+        given = {**dict(zip(tuner.arg_names, args)), **kwargs}
+        given = {param.name: given.get(param.name, param.default) for param in function.params if param.is_constexpr}
+        far, row = min(near, key=lambda one: (one[0], unlike(one[1].get("constants", {}), given)))
         return row, far == 0
 
     def is_for_this_gpu(self):
@@ -157,6 +171,7 @@ class Apply:
         timed = []
         for known in self.timed:
             known.pop("given", None)
+            known["config"] = str(known.get("config"))
             try:
                 taken = sorted(start.elapsed_time(end) for start, end in known.pop("events") if end.query())
             except Exception:
@@ -166,6 +181,17 @@ class Apply:
             write(os.path.join(self.folder, f"process-{os.getpid()}.json"), {"given": self.given, "left": self.left, "timed": timed})
         except OSError as error:
             warn(f"what was given to Triton is not written down: {error}")
+
+
+def unlike(constants, given):
+    """How many of the constants that something was captured with are others in these arguments."""
+    def same(name, value):
+        try:
+            return name not in given or typed(given[name]) == value
+        except Left:
+            return False
+
+    return sum(not same(name, value) for name, value in constants.items())
 
 
 def distance(own, other):

@@ -73,9 +73,10 @@ class Buffers:
         row = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
         return row.set_(tensor.untyped_storage(), buffer["begin"] // buffer["size"], (buffer["elements"],), (1,))
 
-    def settle(self, arguments, roles, tuner):
-        """Which of them are read and written, and how large the numbers are that were written, after the launch."""
-        zeroed, kept = {*tuner.reset_to_zero}, {*tuner.restore_value}
+    def settle(self, arguments, roles, zeroed, kept):
+        """Which of them are read and written, and how large the numbers are that were written, after the launch. Those that are `zeroed` are so
+        before it, those that are `kept` are what they were."""
+        kept = {*kept}
         for buffer in self.found.values():
             views = {one["name"] for one in arguments if one.get("buffer") == buffer["name"]}
             parts = set().union(*(roles.get(name, {"load", "store"}) for name in views))
@@ -91,6 +92,15 @@ class Buffers:
             region = self.region(buffer)
             if buffer["role"] != "input" and buffer["floats"] and region is not None:
                 buffer["rms"] = numbers(region)[3]
+
+    def role(self, name):
+        """The role of the buffer that is called as this argument, its only one."""
+        return next((buffer["role"] for buffer in self.found.values() if buffer["name"] == name), None)
+
+    def take_out(self, name):
+        """Takes a buffer out of them."""
+        place = next(place for place, buffer in self.found.items() if buffer["name"] == name)
+        return self.found.pop(place)
 
     def told(self):
         return [

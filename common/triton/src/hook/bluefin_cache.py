@@ -16,6 +16,10 @@ def parts(taken):
         return taken.tuner.cache_place()
     if not taken.key:
         return {"why": "Triton keeps no choice on disk where the key is empty"}
+    if any(config.pre_hook is not None for config in taken.configs):
+        return {"why": "Triton keeps no choice on disk where configs have a pre_hook"}
+    if taken.variant:
+        return {"why": "Triton keeps one choice for a key, and the program launches it with other constants as well"}
     from triton.runtime import cache as caches
 
     found = {}

@@ -12,12 +12,14 @@ import shutil
 import sys
 import tempfile
 
+import bluefin_around
 import bluefin_cache
+import bluefin_hooks
 import bluefin_roles
 import bluefin_sources
 from bluefin_buffers import Buffers
 from bluefin_cache import NotOnDisk
-from bluefin_triton import Left, State, between_events, jit_function, tuning_key
+from bluefin_triton import Left, State, between_events, constants, jit_function, tuning_key, variant
 
 FORMAT = 1
 # Points of a neighbourhood for which a grid is asked.
@@ -45,10 +47,11 @@ class Capture:
         if len(tuner.configs) < 2:
             return original(tuner, *args, **kwargs)
         key = tuning_key(tuner, args, kwargs)
-        known = self.state.of(tuner).get(key)
+        given = constants(tuner, args, kwargs)
+        known = variant(self.state.of(tuner).setdefault(key, {}), given)
         if known is None:
             with self.state.lock:
-                return self.first(original, tuner, key, args, kwargs)
+                return self.first(original, tuner, key, given, args, kwargs)
         return self.again(known, original, tuner, args, kwargs)
 
     @staticmethod
@@ -61,15 +64,16 @@ class Capture:
             return launched
         return original(tuner, *args, **kwargs)
 
-    def first(self, original, tuner, key, args, kwargs):
-        """The first call with a key: writes it down, and launches it with a config that nobody had to search for."""
-        known = self.state.of(tuner).setdefault(key, {"calls": 1, "events": []})
+    def first(self, original, tuner, key, given, args, kwargs):
+        """The first call with a key and these constants: writes it down, and launches it with a config that nobody had to search for."""
+        variants = self.state.of(tuner)[key]
+        known = variants.setdefault(given, {"calls": 1, "events": []})
         taken = None
         try:
             tuner.nargs = dict(zip(tuner.arg_names, args))
             configs = list(tuner.prune_configs(kwargs))
             try:
-                taken = Taken(self, tuner, key, args, kwargs, configs)
+                taken = Taken(self, tuner, key, args, kwargs, configs, len(variants) - 1)
             except Left as reason:
                 self.leave(tuner, reason)
             except Exception as error:
@@ -230,6 +234,12 @@ class Tracked(dict):
         return super().__iter__()
 
 
+def is_function(value):
+    from triton.runtime.jit import JITFunction
+
+    return isinstance(value, JITFunction)
+
+
 def typed(value):
     """A value of a constexpr, with its kind."""
     import triton.language as tl
@@ -258,16 +268,14 @@ def typed(value):
 class Taken:
     """A call with all that its kernel depends on, before it is launched."""
 
-    def __init__(self, capture, tuner, key, args, kwargs, configs):
+    def __init__(self, capture, tuner, key, args, kwargs, configs, variant=0):
         import triton
 
         self.capture, self.tuner, self.key = capture, tuner, key
+        # How many were before it with the same key and other constants.
+        self.variant = variant
         self.function, self.heuristics = jit_function(tuner)
-        if getattr(tuner, "user_defined_pre_hook", False):
-            raise Left("its autotuner has a pre_hook, which may change arguments")
         for config in configs:
-            if config.pre_hook is not None:
-                raise Left("its configs have a pre_hook, which may change arguments")
             if getattr(config, "ir_override", None):
                 raise Left("its configs override Triton's code")
         if len(configs) < getattr(tuner, "configs_least", 2):
@@ -284,7 +292,9 @@ class Taken:
         target = triton.runtime.driver.active.get_current_target()
         self.target = {"backend": target.backend, "arch": target.arch, "warp_size": target.warp_size}
         self.buffers = Buffers(capture.contents)
-        self.arguments = [self.argument(param) for param in self.function.params]
+        self.around = bluefin_around.Around(self.function, [self.argument(param) for param in self.function.params])
+        self.arguments = self.around.arguments
+        self.zeroed = [bluefin_hooks.zeroed(tuner, config, {**self.given, **self.launch_options}) for config in configs]
         self.buffers.look(self.arguments)
         self.sources = bluefin_sources.Sources(self.function)
         self.version = triton.__version__
@@ -292,7 +302,7 @@ class Taken:
     def meta(self, values):
         """All arguments by name where the params have these values, computed constexprs among them."""
         meta = {**self.given, **values}
-        for heuristics in reversed(self.heuristics):
+        for heuristics in self.heuristics:
             for name, rule in heuristics.values.items():
                 meta[name] = rule(dict(meta))
         return meta
@@ -324,8 +334,14 @@ class Taken:
             if any(name in point["kwargs"] or name in point["computed"] for point in self.points):
                 return {"name": name, "kind": "param"}
             value = self.given.get(name, param.default if param.has_default else None)
+            if is_function(value):
+                return {"name": name, "kind": "function", "function": value}
             return {"name": name, "kind": "constexpr", "value": typed(value)}
-        value = self.given.get(name, param.default if param.has_default else None)
+        return self.argument_of(name, self.given.get(name, param.default if param.has_default else None))
+
+    def argument_of(self, name, value):
+        if type(value) in (tuple, list):
+            return {"name": name, "kind": "tuple", "parts": [self.argument_of(f"{name}_{at}", one) for at, one in enumerate(value)]}
         if value is None:
             return {"name": name, "kind": "none"}
         if isinstance(value, bool):
@@ -340,10 +356,32 @@ class Taken:
             return {"name": name, "kind": "tensor", **self.buffers.view(name, value)}
         raise Left(f"argument {name}: found a {type(value).__name__}, expected a tensor, a number or None")
 
+    def leave_out(self):
+        """Has outputs whose length follows from the config be left out of what is compared, if there are others."""
+        read = {name for point in self.points for name in point["read"]}
+        blocks = {name: {config.kwargs.get(name) for config in self.configs} for name in read}
+        blocks = {name: min(values) for name, values in blocks.items() if len(values) > 1 and all(type(value) is int for value in values)}
+        outputs = {one["name"] for one in self.buffers.found.values() if one["role"] != "input"}
+        alone = {one["buffer"]: one["name"] for one in self.arguments if one["kind"] == "tensor"}
+        self.scratch = {
+            name: param for name, param in bluefin_around.reduced(blocks, self.arguments).items()
+            if alone.get(name) == name and self.buffers.role(name) == "output"
+        }
+        if outputs == {*self.scratch}:
+            self.scratch = {}
+        for name in self.scratch:
+            self.around.leave_out(name, self.buffers.take_out(name))
+
     def neighbours(self):
         """Grids of what lies beside the configs, by the params that the grid reads; nothing where there is no telling."""
+        if self.scratch:
+            return None, f"lengths of tensors follow from {', '.join(sorted({*self.scratch.values()}))}"
         if any(point["computed"] != self.points[0]["computed"] for point in self.points):
             return None, "constexprs are computed from the config"
+        if any(name in self.points[0]["options"] for name in self.points[0]["computed"]):
+            return None, "launch options are computed"
+        if any(zeroed != self.zeroed[0] for zeroed in self.zeroed):
+            return None, "some of its configs have a pre_hook"
         names = sorted({name for point in self.points for name in point["read"]})
         if len({tuple(point["kwargs"]) for point in self.points}) != 1:
             return None, "configs set different names"
@@ -368,7 +406,10 @@ class Taken:
         if bluefin_roles.takes_addresses(launched):
             raise Left("it reads addresses out of memory, where no argument says what lies there")
         roles = bluefin_roles.of(launched, self.arguments)
-        self.buffers.settle(self.arguments, roles, self.tuner)
+        self.buffers.settle(self.arguments, roles, set().union(self.tuner.reset_to_zero, *self.zeroed), self.tuner.restore_value)
+        self.leave_out()
+        if self.around.needed:
+            self.sources.put_around(self.around)
         parts = bluefin_cache.parts(self)
         identity = json.dumps([self.sources.digest(), self.arguments, [point["text"] for point in self.points], str(self.key)])
         name = f"{plain(self.function.__name__)}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
@@ -395,6 +436,7 @@ class Taken:
             "launch_options": {name: typed(value) for name, value in self.launch_options.items()},
             "configs": self.points,
             "chosen": str(chosen),
+            "workspace": self.around.workspace,
             "widened": beyond,
             "not_widened": narrow,
             "function_digest": self.function.cache_key,

@@ -255,7 +255,7 @@ class Giving:
         kernel = Kernel(self.heuristics, tuner, args, kwargs)
         known["key"] = str(kernel.key)
         self.apply.timed.append(known)
-        row, exact = self.apply.row(kernel, kernel.key) if self.apply.gives and self.apply.rows else (None, False)
+        row, exact = self.apply.row(kernel, kernel.key, (), {}) if self.apply.gives and self.apply.rows else (None, False)
         if row is None:
             return
         config = self.config(row)

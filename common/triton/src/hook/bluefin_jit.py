@@ -6,6 +6,7 @@ What may be chosen of a launch is its options, and those constexprs that its gri
 
 import threading
 
+import bluefin_around
 from bluefin_triton import State, between_events
 
 # Tuning keys of a function that are captured: sizes may be others in each launch.
@@ -46,7 +47,10 @@ class Plain:
         # AMD's backend has a default of its own.
         stages = 2 if triton.runtime.driver.active.get_current_target().backend == "hip" else 3
         options = {"num_warps": 4, "num_stages": stages, **{name: kwargs[name] for name in OPTIONS if name in kwargs}}
-        chosen = self.read_by_grid(given)
+        read = {name: given[name] for name in self.read_by_grid(given)}
+        # The program has made the memory for these blocks, and for no others.
+        pinned = {*bluefin_around.reduced(read, shapes(function, given)).values()}
+        chosen = [name for name in read if name not in pinned]
         self.configs = [autotuner.Config({name: given[name] for name in chosen}, **options)]
         # What is chosen is no option of the launch any more.
         self.kwargs = {name: value for name, value in kwargs.items() if name not in OPTIONS}
@@ -68,6 +72,19 @@ class Plain:
             name for name in self.arg_names
             if name in constexprs and name in tracked.read and isinstance(given[name], int) and not isinstance(given[name], bool)
         ]
+
+
+def shapes(function, given):
+    """What is to be known of arguments for `bluefin_around.reduced`."""
+    told = []
+    for param in function.params:
+        value = given.get(param.name)
+        if hasattr(value, "data_ptr") and hasattr(value, "shape"):
+            told.append({"name": param.name, "kind": "tensor", "shape": list(value.shape)})
+        elif isinstance(value, int) and not isinstance(value, bool):
+            kind, value = ("constexpr", {"int": value}) if param.is_constexpr else ("int", value)
+            told.append({"name": param.name, "kind": kind, "value": value})
+    return told
 
 
 class Launches:

@@ -12,6 +12,7 @@ import re
 import textwrap
 import types
 
+import bluefin_around
 from bluefin_triton import Left
 
 
@@ -27,10 +28,20 @@ class File:
 class Sources:
     def __init__(self, function):
         self.files, self.places = {}, {}
+        self.function = function
         self.entry = self.add(function)[0].name + ".py"
+        self.around = {}
 
     def texts(self):
-        return {f"{name}.py": text(file) for name, file in self.files.items()}
+        return {**{f"{name}.py": text(file) for name, file in self.files.items()}, **self.around}
+
+    def put_around(self, around):
+        """Puts a function around the one that it is about."""
+        places = {name: self.add(function) for name, function in around.uses.items()}
+        file, name = self.add(self.function)
+        places = {alias: (file.name, own) for alias, (file, own) in places.items()}
+        self.entry = f"{bluefin_around.FILE}.py"
+        self.around = {self.entry: around.text((file.name, name), places)}
 
     def digest(self):
         return hashlib.sha256(repr(sorted(self.texts().items())).encode()).hexdigest()

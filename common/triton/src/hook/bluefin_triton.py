@@ -16,6 +16,8 @@ import threading
 
 # Clock cycles, some half a millisecond.
 SLEEP = 1_000_000
+# Sets of constants in which launches of one key differ, at most: others are as the first.
+VARIANTS = 4
 
 
 @functools.cache
@@ -59,7 +61,8 @@ def install(autotuner):
 
     @functools.wraps(original)
     def run(self, *args, **kwargs):
-        with around.inside:
+        # One config is no choice: what is launched by it is a launch like others.
+        with around.inside if len(self.configs) > 1 else contextlib.nullcontext():
             return around.run(original, self, args, kwargs)
 
     autotuner.Autotuner.run = run
@@ -105,6 +108,25 @@ def tuning_key(tuner, args, kwargs):
     key = [named[name] for name in tuner.keys if name in named]
     key += [str(value.dtype) for value in named.values() if hasattr(value, "dtype")]
     return tuple(key)
+
+
+def constants(tuner, args, kwargs):
+    """The constexprs of a launch that are neither in its tuning key nor set by a config, as text: launches of one key may differ in them."""
+    names = tuner.__dict__.get("_bluefin_constants")
+    if names is None:
+        function, _ = jit_function(tuner)
+        names = [param.name for param in function.params if param.is_constexpr and param.name not in tuner.keys]
+        tuner.__dict__["_bluefin_constants"] = names
+    if not names:
+        return ()
+    given = {**dict(zip(tuner.arg_names, args)), **kwargs}
+    return tuple(str(given[name]) for name in names if name in given)
+
+
+def variant(variants, constants):
+    """What is known of launches with these constants, among those of one key; nothing if they are new and not too many."""
+    known = variants.get(constants)
+    return known if known is not None or len(variants) < VARIANTS else next(iter(variants.values()))
 
 
 def jit_function(tuner):

@@ -1,0 +1,65 @@
+"""What the hooks of a program's autotuner do before a launch: those that set tensors to zero, and nothing else, can be captured.
+
+A hook is called with stand-ins for the tensors, which write down what it asks of them.
+"""
+
+from bluefin_triton import Left
+
+# What a hook may ask of a tensor, as it changes nothing.
+ASKED = ("shape", "dtype", "device", "ndim", "is_cuda", "numel", "size", "stride", "dim", "element_size", "is_contiguous")
+
+
+class Asked:
+    """Stands in for a tensor."""
+
+    def __init__(self, name, tensor, zeroed):
+        self.__dict__.update(_name=name, _tensor=tensor, _zeroed=zeroed)
+
+    def zero_(self):
+        self._zeroed.add(self._name)
+        return self
+
+    def fill_(self, value):
+        if value != 0:
+            raise Left(f"its pre_hook sets {self._name} to {value}")
+        return self.zero_()
+
+    def __getattr__(self, name):
+        if name not in ASKED:
+            raise Left(f"its pre_hook does more to {self._name} than to set it to zero: {name}")
+        return getattr(self._tensor, name)
+
+    def __setattr__(self, name, _):
+        raise Left(f"its pre_hook sets {self._name}.{name}")
+
+
+def zeroed(tuner, config, given):
+    """Names of the tensors that are set to zero before a launch with `config`, whose arguments are `given`."""
+    names = set()
+    hooks = [config.pre_hook] if config.pre_hook is not None else []
+    if getattr(tuner, "user_defined_pre_hook", False):
+        hooks.append(tuner.pre_hook)
+    plain = (bool, int, float, str, type(None))
+    stand_ins = {
+        name: value if isinstance(value, plain) or callable(value) else Asked(name, value, names)
+        for name, value in {**given, **config.all_kwargs()}.items()
+    }
+    for hook in hooks:
+        try:
+            hook(dict(stand_ins))
+        except Left:
+            raise
+        except Exception as error:
+            raise Left(f"its pre_hook does more than to set tensors to zero: {type(error).__name__}: {error}") from error
+    return names
+
+
+def own(tuner, config):
+    """The program's own config that is like `config`, or else `config` with the hook that all of the program's have."""
+    for one in tuner.configs:
+        if one.all_kwargs() == config.all_kwargs():
+            return one
+    hooks = [one.pre_hook for one in tuner.configs]
+    if hooks and all(hook is not None for hook in hooks):
+        config.pre_hook = hooks[0]
+    return config

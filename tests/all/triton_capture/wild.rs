@@ -1,0 +1,113 @@
+//! Kernels with what programs do besides calling a function with tensors and numbers.
+
+use bluefin_test_support::hip::HipMachine;
+use serde_json::Value;
+
+use super::Program;
+use crate::common::{expect, json, text};
+
+impl Program {
+    /// What `bluefin capture` says of `wild.py` with these kernels.
+    fn captured_wild(&self, kernels: &str) -> Value {
+        let capture = ["capture", "--triton", "--jit", "-o", "kernels", "--json"];
+        let output = expect(&mut self.run(&capture, "wild.py", &[("STAND_IN_KERNELS", kernels)]), 0);
+        let printed = text(&output.stdout);
+        assert!(printed.ends_with("benchmarked 0\n"), "it tuned: {printed}");
+        let report: Value = serde_json::from_str(text(&output.stderr).lines().last().unwrap()).unwrap();
+        assert_eq!(report["left"], Value::Array(Vec::new()));
+        report
+    }
+
+    /// Tunes what was captured on a stand-in for a GPU, and returns `triton-tuned.json`.
+    fn tuned(&self) -> Value {
+        let machine = HipMachine::new("gfx942-304");
+        let mut tune = self.bluefin();
+        tune.args(["tune", "--triton", "kernels", "--device", "gpu"]).envs(machine.environment());
+        tune.env("BLUEFIN_STANDIN_BACKEND", "executed").env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
+        expect(&mut tune, 0);
+        let path = self.folder.path().join("out/triton-tuned.json");
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    }
+
+    /// What the program prints and bluefin says where it is given `tuned`.
+    fn applied(&self, tuned: &Value, kernels: &str) -> (String, String) {
+        std::fs::write(self.folder.path().join("out/triton-tuned.json"), tuned.to_string()).unwrap();
+        let apply = ["apply", "--triton", "out"];
+        let output = expect(&mut self.run(&apply, "wild.py", &[("STAND_IN_KERNELS", kernels)]), 0);
+        (text(&output.stdout), text(&output.stderr))
+    }
+}
+
+/// What a kernel spec has no words for: the spec says what words stand for, and what calls the kernel with the rest.
+#[test]
+fn what_programs_do_besides_is_captured_and_right() {
+    let Some(program) = Program::new() else { return };
+    let report = program.captured_wild("words guessed split backward joined partial_sums");
+    for (function, at, parts) in [
+        ("words", 0, &["MODE = \"empty\"", "[solver.words.SHAPE]\n  tuple_2_32 = [2, 32]"][..]),
+        ("words", 0, &["fp64 = { dtype = \"fp64\" }", "float_0_125 = 0.125", "text_None = \"None\""]),
+        // Each is computed from those that stand before it, and of the options the rule's own stands.
+        ("guessed", 0, &["EVEN = true, ODD = false, ROWS = 16, num_stages = 3, num_warps = 1"]),
+        ("guessed", 0, &["EVEN = false, ODD = true, ROWS = 32, num_stages = 3, num_warps = 2"]),
+        ("split", 0, &["name = \"out\"\ntype = \"FP32\"\nlength = 1\nrole = \"inout\"\nfill = 0.0"]),
+        ("backward", 0, &["workspace = 1024", "arguments = [\"x\", \"dy\", \"dx\", \"total\", \"workspace\", { i32"]),
+        ("joined", 0, &["arguments = [\"inputs_0\", \"inputs_1_0\", { i32 = 3 }, \"out\", { i32 = 200 }]"]),
+        // The program made memory for blocks of this size.
+        ("partial_sums", 0, &["BLOCK = 128\n", "{ num_stages = 2, num_warps = 4 }"]),
+    ] {
+        let spec = program.spec(&report, function, at);
+        for part in parts {
+            assert!(spec.contains(part), "{part}\nin\n{spec}");
+        }
+    }
+    for target in ["gfx942", "gfx1100"] {
+        let check = ["check", "--triton", "kernels", "--json", "--target", target];
+        let report = json(&expect(program.bluefin().args(check), 0));
+        let candidates = report["candidates"].as_array().unwrap();
+        let wrong: Vec<&Value> = candidates.iter().filter(|one| one["result"] != "right").collect();
+        assert!(wrong.is_empty() && candidates.len() == 21, "{target}: {} candidates, {wrong:#?}", candidates.len());
+    }
+}
+
+/// Values come back as the program has them, each set of constants has a config of its own, and hooks stay.
+#[test]
+fn what_programs_do_besides_comes_back() {
+    let Some(program) = Program::new() else { return };
+    program.captured_wild("words guessed split");
+    let mut tuned = program.tuned();
+    let mut of = |function: &str, change: &dyn Fn(&mut Value)| {
+        let kernels = tuned["kernels"].as_array_mut().unwrap();
+        kernels.iter_mut().filter(|one| one["function"] == function).for_each(change);
+    };
+    of("words", &|kernel| {
+        let accumulator = kernel["kwargs"]["ACC"]["dtype"].as_str().unwrap();
+        assert!(["fp32", "fp64"].contains(&accumulator), "{kernel}");
+        kernel["kwargs"]["MODE"]["str"] = "a-b".into();
+        kernel["kwargs"]["SHAPE"] = serde_json::json!({ "tuple": [{ "int": 16 }, { "int": 32 }] });
+        kernel["kwargs"]["BLOCK"]["int"] = 512.into();
+        kernel["kwargs"]["BY"]["float"] = 0.0625.into();
+    });
+    of("guessed", &|kernel| {
+        let rows = if kernel["constants"]["CAUSAL"]["bool"] == true { 64 } else { 128 };
+        kernel["kwargs"]["ROWS"]["int"] = rows.into();
+    });
+    of("split", &|kernel| {
+        kernel["kwargs"]["SPLIT"]["int"] = 4.into();
+        kernel["kwargs"]["BLOCK"]["int"] = 128.into();
+        kernel["options"]["num_warps"]["int"] = 2.into();
+    });
+    let (printed, said) = program.applied(&tuned, "words guessed split");
+    for part in [
+        "words BLOCK: 512, MODE: a-b",
+        "SHAPE: (16, 32)",
+        "guessed True ROWS: 64",
+        "guessed False ROWS: 128",
+        "split BLOCK: 128, SPLIT: 4, num_warps: 2",
+        "zeroed 1",
+        "benchmarked 0",
+    ] {
+        assert!(printed.contains(part), "{part}\nin\n{printed}{said}");
+    }
+    assert!(printed.matches("guessed True ROWS: 64").count() == 2, "{printed}");
+    assert!(said.contains("tuning keys had the config that was found, 0 that"), "{said}");
+}
