@@ -424,7 +424,7 @@ fn what_a_program_may_do_is_said() {
     let said = text(&odd.stderr);
     for part in [
         "hooked",
-        "its pre_hook does more to out than to set it to zero: add_",
+        "its pre_hook does more to out than to set it to zero: clone",
         "described",
         "argument out: found a TensorDescriptor",
         "addressed",

@@ -189,6 +189,27 @@ fn kinds_are_kept() {
 }
 
 #[test]
+fn a_word_stands_for_what_no_param_can_have() {
+    let words = "[solver.words]\nMODE = { fast = \"a, b\" }\nmaxnreg = { None = 7 }\n[[solver.launch]]";
+    let toml = SPEC.replace("[[solver.launch]]", words);
+    let spec = KernelSpec::load(&bundle(&toml, 16)).unwrap();
+    let scope = spec.scope(&spec.problem(&BTreeMap::new()).unwrap(), &target()).unwrap().unwrap();
+    let build = spec.build(&spec.solvers[0].default_candidate(), &scope).unwrap();
+    let of = |name: &str| build.constants.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    assert_eq!((of("MODE"), of("maxnreg")), (Some(Constant::Text("a, b".to_string())), Some(Constant::Int(7))));
+    assert!(build.defines.iter().all(|(name, _)| name != "MODE"));
+    for (words, said) in [
+        ("slow = 1", "solver[0].words.MODE.slow: found \"slow\", expected a text among the values of the param"),
+        ("fast = { dtype = \"fp 16\" }", "solver[0].words.MODE.fast: found \"fp 16\""),
+    ] {
+        let error = broken("[[solver.launch]]", &format!("[solver.words]\nMODE = {{ {words} }}\n[[solver.launch]]"));
+        assert!(error.contains(said), "{error}");
+    }
+    let error = broken("[[solver.launch]]", "[solver.words]\nTILE = {}\n[[solver.launch]]");
+    assert!(error.contains("solver[0].words.TILE: found \"TILE\", expected the name of a param"), "{error}");
+}
+
+#[test]
 fn buffers_hold_what_is_said() {
     let (spec, scope) = loaded();
     let (buffers, tolerance) = spec.task_parts(&scope).unwrap();

@@ -8,12 +8,15 @@ import ast
 import hashlib
 import inspect
 import math
+import os
 import re
 import textwrap
 import types
 
 import bluefin_around
 from bluefin_triton import Left
+
+ALLOWED = "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS"
 
 
 class File:
@@ -194,7 +197,10 @@ def head(name, value):
     if callable(value) and module.startswith("triton.") and not isinstance(value, (tl.dtype, tl.constexpr)):
         imported = f"from {module} import {value.__name__} as {plain}"
         return imported if plain == name else f"{imported}\n{name} = {plain}"
-    return f"{name} = {literal(name, value)}"
+    said = literal(name, value)
+    # Where the program runs, Triton takes plain globals as well; where kernels are compiled it does not.
+    allowed = os.environ.get(ALLOWED, "").lower() in ("1", "true", "yes", "on", "y")
+    return f"{name} = tl.constexpr({said})" if allowed and isinstance(value, (bool, int, float, str)) else f"{name} = {said}"
 
 
 def literal(name, value):

@@ -123,9 +123,9 @@ def constants(tuner, args, kwargs):
     return tuple(str(given[name]) for name in names if name in given)
 
 
-def variant(variants, constants):
+def variant(variants, given):
     """What is known of launches with these constants, among those of one key; nothing if they are new and not too many."""
-    known = variants.get(constants)
+    known = variants.get(given)
     return known if known is not None or len(variants) < VARIANTS else next(iter(variants.values()))
 
 
