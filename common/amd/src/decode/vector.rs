@@ -248,14 +248,6 @@ impl Decoder<'_> {
             },
             _ => Halves::default(),
         };
-        if let Run::PackedPair(_) = definition.run {
-            for (index, source) in sources.iter().enumerate().take(count) {
-                let constant = matches!(source.at, Source::Constant(_));
-                if constant && (halves.high[index] || halves.low[index]) {
-                    return Err(format!("upper half of a constant in {mnemonic}"));
-                }
-            }
-        }
         let to = self.destination(raw, &definition, name, first, op_sel)?;
         let dpp = modifiers.dpp;
         let narrow = |kind: &Kind| matches!(kind, Kind::U32 | Kind::F32 | Kind::Mask);

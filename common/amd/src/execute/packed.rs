@@ -48,8 +48,13 @@ pub(super) fn packed_pair(wave: &mut Wave, room: &mut Temporaries, vector: &Vect
     for (half, (out, poison)) in [&mut room.out, &mut room.second].into_iter().zip(&mut poison).enumerate() {
         let (highs, negations) = halves(vector, half);
         let [first, second, third] = &mut room.sources;
-        let part =
-            |at: usize, room| packed_register(&wave.registers, &vector.sources[at], highs[at], negations[at], room);
+        let part = |at: usize, room| {
+            let source = &vector.sources[at];
+            let (values, poison) = packed_register(&wave.registers, source, highs[at], negations[at], room);
+            // Nothing public says what is above a constant, and compilers have it read where nobody uses the result.
+            let above = highs[at] && matches!(source.at, Source::Constant(_));
+            (values, if above { u64::MAX } else { poison })
+        };
         let (a, a_poison) = part(0, first);
         let (b, b_poison) = part(1, second);
         let (c, c_poison) = if vector.count > 2 { part(2, third) } else { (a, 0) };

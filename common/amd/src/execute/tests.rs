@@ -464,6 +464,9 @@ fn what_nobody_wrote_is_followed_by_halves() {
             [false, false],
         ),
         ("v_xor_b32_e32 v0, v1, v1", &[], [false, false]),
+        // A constant has no upper register.
+        ("v_pk_fma_f32 v[0:1], v[2:3], v[4:5], 1.0", &[], [false, false]),
+        ("v_pk_fma_f32 v[0:1], v[2:3], v[4:5], 1.0 op_sel:[0,0,1]", &[], [true, true]),
     ];
     for (text, poisoned, expected) in rows {
         let Some(found) = poison_of(target, text, poisoned) else { return };
