@@ -60,6 +60,8 @@ pub(crate) struct Own {
     pub stored: bool,
     /// What was released at places of LDS.
     pub lds_places: Places,
+    /// Waves that have signaled the next barrier.
+    pub signals: u32,
     /// Waves that have come to the next barrier, or have ended.
     pub arrived: u64,
     /// What waves read plainly before others touched it with atomics, by the wave that may yet explain it.
@@ -157,6 +159,7 @@ impl Block<'_> {
             Action::Dual(both) => vector::run_dual(wave, self.temporaries, both),
             Action::Matrix(matrix) => matrix::run(wave, self.temporaries, matrix),
             Action::Convert(conversion) => blocks::run(wave, conversion),
+            Action::Sums(sums) => blocks::sums(wave, sums),
             Action::Cross(cross) => cross::run(wave, cross),
             Action::Scalar(scalar) if scalar.to == EXEC => {
                 let before = wave.registers.exec();

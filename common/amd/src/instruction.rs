@@ -220,6 +220,8 @@ pub(crate) enum Address {
     Descriptor { descriptor: u8, index: Option<u16>, offset: Option<u16>, scalar: Source },
     /// LDS.
     Lds(u16),
+    /// LDS, where M0 says.
+    M0,
 }
 
 impl Address {
@@ -227,6 +229,7 @@ impl Address {
     pub fn vgprs(&self) -> Vec<u16> {
         match *self {
             Self::Lds(at) => vec![at],
+            Self::M0 => Vec::new(),
             Self::Pair(at) => vec![at, at + 1],
             Self::Base(_, at) | Self::Offset(at, _) => at.into_iter().collect(),
             Self::Descriptor { index, offset, .. } => index.into_iter().chain(offset).collect(),
@@ -296,6 +299,14 @@ pub(crate) struct Conversion {
     pub scale: Source,
 }
 
+/// V_MQSAD_U32_U8: eight bytes, four to compare them with, and four sums.
+pub(crate) struct Sums {
+    pub to: u16,
+    pub bytes: [Source; 2],
+    pub reference: Source,
+    pub sums: [Source; 4],
+}
+
 /// What `s_waitcnt` waits for: at most so many of each kind may be under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wait {
@@ -319,6 +330,7 @@ pub(crate) enum Action {
     Dual(Box<[Vector; 2]>),
     Matrix(Box<MatrixMultiply>),
     Convert(Box<Conversion>),
+    Sums(Box<Sums>),
     Cross(Cross),
     Scalar(Box<Scalar>),
     SaveExec {
@@ -390,6 +402,14 @@ pub(crate) enum Action {
     /// What caches hold is on its way to where all see it.
     WriteBack,
     Barrier,
+    /// A wave says that it has come to the barrier, and asks whether it is the first: into SCC.
+    Signal {
+        asks: bool,
+    },
+    /// What a barrier counts.
+    BarrierState {
+        to: u8,
+    },
     End,
     Trap(u32),
     Nothing,

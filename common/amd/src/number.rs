@@ -18,7 +18,7 @@ mod select;
 mod transcendental;
 mod turn;
 
-pub use self::arithmetic::{add, fma, mad, mul, mul_legacy, sub};
+pub use self::arithmetic::{add, fma, mad, mul, mul_legacy, mul_lit, sub};
 pub use self::compare::{Comparison, class, compare};
 pub use self::convert::{
     bf16_from_f32, bf16_to_f32, float_from_i32, float_from_u32, float_to_i32, float_to_u32, pack_norm_i16,
@@ -26,12 +26,12 @@ pub use self::convert::{
 };
 pub use self::division::{div_fixup, div_fmas, div_scale};
 pub use self::dot::{
-    Lanes, Part, dot2_bf16, dot2_f16, dot2_f32_bf16, dot2_f32_f16, dot2_i16, dot4_i8, dot8_i4, fma_mix, fma_mix_f16,
-    mix_source,
+    Lanes, Part, dot2_bf16, dot2_f16, dot2_f32_bf16, dot2_f32_f16, dot2_i16, dot4_f32, dot4_i8, dot8_i4, fma_mix,
+    fma_mix_f16, mix_source,
 };
 pub use self::eight_bit::{
-    Eight, Rounding, eight_from_f32, eight_from_f32_stochastic, eight_rounded, eight_to_f32, small_from_f32,
-    small_to_f32,
+    Eight, Rounding, eight_from_f32, eight_from_f32_stochastic, eight_rounded, eight_to_f32, sixteen_from_f32,
+    small_from_f32, small_to_f32,
 };
 pub use self::format::{F16, F32, F64, Format};
 pub(crate) use self::format::{half_to_single, single_to_half};

@@ -54,16 +54,21 @@ pub(super) fn halves_of(raw: &Raw<'_>, index: usize) -> Option<Select> {
     ((low, high, negate) != (false, true, [false; 2])).then_some(Select::Halves { low, high, negate })
 }
 
+/// "V_DOT4_F32_FP8_FP8" and its like: the sum has signs, and its sources none; NEG_HI is its absolute value, as VOP3P_DOTF8 of LLVM has it.
+pub(super) fn has_signed_sum(name: &str) -> bool {
+    name.starts_with("dot4_f32_")
+}
+
 /// # Errors
-/// Halves or signs are chosen that the instruction does not use: all but those of the first two sources of a dot product.
-pub(super) fn no_halves(raw: &Raw<'_>, dotted: bool) -> Decoded<()> {
+/// Halves or signs are chosen that the instruction does not use: all but those of the sources in `free`, a bit each.
+pub(super) fn no_halves(raw: &Raw<'_>, free: u8) -> Decoded<()> {
     let encoded = raw.encoded;
     if encoded.family != Family::Vop3p {
         return Ok(());
     }
     let modifiers = &encoded.modifiers;
     let of_sources = (1 << encoded.operands.iter().filter(|operand| operand.source.is_some()).count()) - 1;
-    let of_halves = if dotted { of_sources & !3 } else { of_sources };
+    let of_halves = of_sources & !free;
     let chosen = (modifiers.op_sel | modifiers.neg_lo | modifiers.neg_hi) & of_halves;
     let high = modifiers.op_sel_hi & of_halves;
     if chosen != 0 || high != of_halves && high != 0 {

@@ -58,8 +58,9 @@ impl Decoder<'_> {
                 if loads || matches!(kind, Kind::Atomic { returns: true, .. }) {
                     memory.to = vgpr(next()?)?;
                 }
-                memory.address = Address::Lds(vgpr(next()?)?);
-                if !loads {
+                let counts = matches!(kind, Kind::Atomic { kind, .. } if kind.counts_lanes());
+                memory.address = if counts { Address::M0 } else { Address::Lds(vgpr(next()?)?) };
+                if !loads && !counts {
                     memory.data = vgpr(next()?)?;
                 }
                 match kind {

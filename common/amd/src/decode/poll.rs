@@ -90,6 +90,7 @@ fn writes(action: &Action, at: u16) -> bool {
         Action::Exchange(exchange) => within(exchange.to(), 1),
         Action::Cross(Cross::ReadLane { .. } | Cross::ReadFirstLane { .. }) => false,
         Action::Convert(_)
+        | Action::Sums(_)
         | Action::Cross(_)
         | Action::Matrix(_)
         | Action::Relative(..)

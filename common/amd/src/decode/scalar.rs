@@ -99,7 +99,9 @@ pub(super) fn knows(name: &str) -> bool {
         "s_endpgm_saved",
         "s_barrier",
         "s_barrier_signal",
+        "s_barrier_signal_isfirst",
         "s_barrier_wait",
+        "s_get_barrier_state",
         "s_waitcnt",
         "s_waitcnt_vscnt",
         "s_waitcnt_vmcnt",
@@ -207,8 +209,15 @@ impl Decoder<'_> {
             }
             name if name.starts_with("s_wait_") => Action::Wait(split_wait(name, simm16).ok_or_else(|| raw.text())?),
             // A wave arrives where it signals, and may go on to where it waits; here it does both in one place.
-            "s_barrier_signal" if raw.operand(0)?.at == At::Integer(-1) => Action::Nothing,
             "s_barrier_wait" if simm16 == u16::MAX => Action::Barrier,
+            "s_barrier_signal" if raw.operand(0)?.at == At::Integer(-1) => Action::Signal { asks: false },
+            "s_barrier_signal_isfirst" if raw.operand(0)?.at == At::Integer(-1) => Action::Signal { asks: true },
+            "s_get_barrier_state" if raw.operand(1)?.at == At::Integer(-1) => {
+                Action::BarrierState { to: sgpr(raw.operand(0)?)? }
+            }
+            "s_barrier_signal" | "s_barrier_signal_isfirst" | "s_get_barrier_state" | "s_barrier_wait" => {
+                return Err(format!("`{}`: named barriers, which the document of RDNA 4 does not have", raw.text()));
+            }
             "s_waitcnt_expcnt" => Action::Nothing,
             "s_trap" => Action::Trap(u32::from(simm16)),
             // MSG_DEALLOC_VGPRS and MSG_INTERRUPT change nothing that a kernel sees.

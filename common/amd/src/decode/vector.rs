@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::halves::{chooses_byte, dotted, halves_of, no_halves, part_of_source, three};
+use super::halves::{chooses_byte, dotted, halves_of, has_signed_sum, no_halves, part_of_source, three};
 use super::operand::{Wanted, dword, sgpr, source, vgpr};
 use super::{Decoded, Decoder, Raw};
 use crate::instruction::{
-    Action, Conversion, Cross, Destination, Halves, MatrixMultiply, Output, Select, Source, Unused, Vector,
+    Action, Conversion, Cross, Destination, Halves, MatrixMultiply, Output, Select, Source, Sums, Unused, Vector,
     VectorSource,
 };
 use crate::isa::{At, Family, Operand, Scales};
@@ -95,7 +95,7 @@ pub(super) fn knows(mnemonic: &str, target: &crate::target::Target) -> bool {
     Matrix::of(mnemonic, target.generation).is_some()
         || [name, dual, &signed].iter().any(|name| find(name).is_some())
         || relative(name).is_some()
-        || name == "swap_b16"
+        || ["swap_b16", "mqsad_u32_u8"].contains(&name)
         || lone(name).is_some_and(|name| find(name).is_some())
         || newer::bit_operation(name, 0).is_some()
         || scaled::blocks(name).is_some()
@@ -114,6 +114,9 @@ impl Decoder<'_> {
         }
         if let Some(blocks) = scaled::blocks(stem(name)) {
             return conversion(raw, blocks);
+        }
+        if stem(name) == "mqsad_u32_u8" {
+            return sums(raw);
         }
         if let Some(which) = relative(stem(name)) {
             return Ok(Action::Relative(Box::new(self.vector(raw, "mov_b32")?), which));
@@ -165,7 +168,7 @@ impl Decoder<'_> {
         let op_sel =
             if family == Family::Vop3 { [0, 1, 2, 3].map(|at| modifiers.op_sel >> at & 1 == 1) } else { [false; 4] };
         let mixed = matches!(definition.run, Run::Mix(_));
-        let dotted = dotted(name);
+        let (dotted, signed_sum) = (dotted(name), has_signed_sum(name));
         let part = part_of_source(name, if family == Family::Vop3 { modifiers.op_sel } else { 0 })?;
         let scaled = name.starts_with("cvt_scalef32_");
         let unused = VectorSource { at: Source::Constant(0), kind: Kind::U32, change: Default::default() };
@@ -189,7 +192,7 @@ impl Decoder<'_> {
             };
             let (at, mut change) = source(operand, wanted)?;
             let half = kind.is_half() && !packed && !mixed;
-            if mixed {
+            if mixed || signed_sum && index == 2 {
                 // Signs stand where others have those of halves.
                 let bit = |bits: u8| bits >> index & 1 == 1;
                 (change.negate, change.absolute) = (bit(modifiers.neg_lo), bit(modifiers.neg_hi));
@@ -234,7 +237,7 @@ impl Decoder<'_> {
         }
         let has_halves = packed || mixed || matches!(definition.run, Run::PackedPair(_) | Run::PackedMove);
         if !has_halves && !signs {
-            no_halves(raw, dotted.is_some())?;
+            no_halves(raw, if dotted.is_some() { 3 } else { u8::from(signed_sum) << 2 })?;
         }
         let halves = match family {
             Family::Vop3p if mixed => {
@@ -379,6 +382,25 @@ fn conversion(raw: &Raw<'_>, blocks: scaled::Blocks) -> Decoded {
     let random = if blocks.stochastic { source(raw.operand(2)?, Kind::U32)?.0 } else { Source::Constant(0) };
     let scale = source(raw.operand(if blocks.two || blocks.stochastic { 3 } else { 2 })?, Kind::F32)?.0;
     Ok(Action::Convert(Box::new(Conversion { blocks, to, from: [first, second], random, scale })))
+}
+
+/// V_MQSAD_U32_U8, whose sums saturate with `clamp`: that is not implemented.
+fn sums(raw: &Raw<'_>) -> Decoded {
+    if raw.encoded.modifiers.clamp {
+        return Err(format!("clamp of {}", raw.encoded.name));
+    }
+    let several = |at: usize, first: u8| match source(raw.operand(at)?, Kind::U32)?.0 {
+        Source::Vgpr(register) => Ok(Source::Vgpr(register + u16::from(first))),
+        Source::Sgpr(register) => Ok(Source::Sgpr(register + first)),
+        _ => Err(format!("operand {} of {}", raw.operand(at)?, raw.encoded.name)),
+    };
+    let sum = |at: u8| several(3, at);
+    Ok(Action::Sums(Box::new(Sums {
+        to: vgpr(raw.operand(0)?)?,
+        bytes: [several(1, 0)?, several(1, 1)?],
+        reference: source(raw.operand(2)?, Kind::U32)?.0,
+        sums: [sum(0)?, sum(1)?, sum(2)?, sum(3)?],
+    })))
 }
 
 /// Instructions that move data between lanes.

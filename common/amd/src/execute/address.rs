@@ -1,9 +1,9 @@
 //! Where the lanes of a memory instruction go ("Buffer addressing" and "Flat memory" of the instruction set documents).
 
 use super::{Block, PRIVATE_BASE, SCRATCH_BASE, SHARED_BASE, scalar};
-use crate::instruction::{Address, Memory};
+use crate::instruction::{Address, Memory, Source};
 use crate::operations::memory::Space;
-use crate::registers::LANES;
+use crate::registers::{LANES, M0};
 use crate::verdict::{Fault, Raised, Step, Use};
 use crate::wave::Wave;
 
@@ -143,6 +143,14 @@ impl Block<'_> {
                 for (of, address) in of.iter_mut().zip(low(at)) {
                     *of = u64::from(*address);
                 }
+            }
+            // "LDS_ADDR = M0 + offset" of what LLVM puts there ("SelectDSAppendConsume"): an address of bytes.
+            Address::M0 => {
+                let (value, poison) = scalar::read(registers, Source::Sgpr(M0), 1);
+                if poison != 0 {
+                    return Err(unwritten(exec.trailing_zeros() as usize % LANES, Use::Address, wave));
+                }
+                of = [value; LANES];
             }
             Address::Descriptor { descriptor, index, offset, scalar: source } => {
                 let words = [0, 1, 2, 3].map(|at| registers.s[usize::from(descriptor) + at]);

@@ -1,7 +1,8 @@
-//! Conversions of 32 elements of a lane, which are in several registers.
+//! Operations whose results are in several registers of a lane: conversions of 32 elements, and sums of differences.
 
 use super::sources::{dwords, poisoned};
-use crate::instruction::Conversion;
+use crate::instruction::{Conversion, Sums};
+use crate::operations::media::masked_sums;
 use crate::operations::scaled::BLOCK;
 use crate::registers::{CLEAN, LANES};
 use crate::verdict::Step;
@@ -48,6 +49,32 @@ pub(super) fn run(wave: &mut Wave, conversion: &Conversion) -> Step {
     }
     for (at, (values, poison)) in values.iter().zip(poison).enumerate() {
         wave.registers.write_bytes(to + at as u16, values, exec, poison);
+    }
+    Ok(())
+}
+
+/// V_MQSAD_U32_U8. A sum of which any source was not written counts as not written.
+pub(super) fn sums(wave: &mut Wave, sums: &Sums) -> Step {
+    let Sums { to, bytes: [low, high], reference, sums } = sums;
+    let registers = &wave.registers;
+    let exec = registers.exec();
+    let sources = [*low, *high, *reference, sums[0], sums[1], sums[2], sums[3]];
+    let mut room = [[0; LANES]; 7];
+    for (source, room) in sources.iter().zip(&mut room) {
+        let mut own = [0; LANES];
+        *room = *dwords(registers, *source, &mut own);
+    }
+    let unwritten = sources.map(|source| poisoned(registers, source));
+    let shared = unwritten[..3].iter().fold(0, |all, lanes| all | lanes);
+    let [low, high, reference, sums @ ..] = &room;
+    let mut results = [[0; LANES]; 4];
+    for lane in 0..registers.lanes {
+        let bytes = u64::from(low[lane]) | u64::from(high[lane]) << 32;
+        let found = masked_sums(bytes, reference[lane], sums.map(|sum| sum[lane]));
+        results.iter_mut().zip(found).for_each(|(result, found)| result[lane] = found);
+    }
+    for (at, (values, own)) in results.iter().zip(&unwritten[3..]).enumerate() {
+        wave.registers.write_bytes(to + at as u16, values, exec, [shared | own; 4]);
     }
     Ok(())
 }

@@ -77,6 +77,20 @@ impl Block<'_> {
                 wave.set_mode(wave.mode_bits & !(15 << shift) | u32::from(value) << shift);
                 Ok(())
             }
+            // "!InWorkgroup" of the pseudocode: a wave that is its block has no barrier, and is never the first.
+            Action::Signal { asks } => {
+                if asks {
+                    let first = self.own.waves > 1 && self.own.signals == 0;
+                    (wave.registers.scc, wave.registers.scc_poison) = (first, false);
+                }
+                self.own.signals += 1;
+                Ok(())
+            }
+            // "{ 9'0, signalCnt.u7, 5'0, memberCnt.u7, 3'0, valid.u1 }"
+            Action::BarrierState { to } => {
+                let (signals, members) = (self.own.signals & 0x7f, self.own.waves & 0x7f);
+                self.answer(wave, (to, 1), (signals << 16 | members << 4 | 1).into())
+            }
             Action::Clock { to, dwords } => self.answer(wave, (to, dwords), self.executed),
             Action::Message { to, dwords } => self.answer(wave, (to, dwords), 0),
             Action::Trap(number) => Err(Raised::wave(Fault::Trap { number })),

@@ -233,7 +233,7 @@ impl Block<'_> {
         }
         let ended = waves.iter().filter(|wave| wave.state == State::Ended);
         self.own.arrived = ended.fold(0, |all, wave| all | 1 << wave.number);
-        self.own.round += 1;
+        (self.own.round, self.own.signals) = (self.own.round + 1, 0);
         self.own.span = self.own.round;
         let mut orders: Vec<&mut Order> = waves.iter_mut().map(|wave| &mut wave.order).collect();
         orders.iter_mut().for_each(|order| (order.round, order.stored) = (self.own.round, false));

@@ -143,6 +143,7 @@ fn execute(wave: &mut Wave, action: &Action) -> Step {
         Action::Dual(both) => vector::run_dual(wave, &mut room, both),
         Action::Matrix(matrix) => matrix::run(wave, &mut room, matrix),
         Action::Convert(conversion) => blocks::run(wave, conversion),
+        Action::Sums(sums) => blocks::sums(wave, sums),
         Action::Cross(cross) => cross::run(wave, cross),
         Action::Scalar(scalar) => scalar::run(&mut wave.registers, scalar),
         Action::Relative(vector, which) => index::run(wave, &mut room, vector, Some(*which)),

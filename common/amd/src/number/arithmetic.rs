@@ -50,6 +50,14 @@ pub fn mul_legacy(mode: &Mode, a: u32, b: u32) -> u32 {
     }
 }
 
+/// V_MULLIT_F32: a * b for lighting, or the lowest number where b is no more than that or no number, or c is neither positive nor a
+/// number. "0.0 * x = 0.0", as [`mul_legacy`] has it.
+#[inline]
+pub fn mul_lit(mode: &Mode, a: u32, b: u32, c: u32) -> u32 {
+    let (power, light) = (f32::from_bits(b), f32::from_bits(flush::<F32>(mode.single.flush_in, c)));
+    if power > f32::MIN && light > 0.0 { mul_legacy(mode, a, b) } else { f32::MIN.to_bits() }
+}
+
 #[inline]
 pub(super) fn add_as<F: Format>(mode: &Mode, how: Behaviour, a: F::Bits, b: F::Bits) -> F::Bits {
     let (a, b) = (flush::<F>(how.flush_in, a), flush::<F>(how.flush_in, b));

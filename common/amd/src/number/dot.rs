@@ -7,6 +7,7 @@ use rustc_apfloat::{Float, ieee::BFloat};
 
 use super::arithmetic::fma;
 use super::convert::{bf16_to_f32, resize};
+use super::eight_bit::{Eight, eight_to_f32};
 use super::format::{F16, F32};
 use super::mode::Mode;
 
@@ -42,7 +43,14 @@ pub fn dot2_f32_bf16(mode: &Mode, a: u32, b: u32, c: u32) -> u32 {
     fma::<F32>(mode, bf16_to_f32(a1), bf16_to_f32(b1), sum)
 }
 
-/// V_DOT2_F16_F16 (RDNA 3): the same in FP16.
+/// V_DOT4_F32_FP8_FP8 and its like (RDNA 4): c, then + a0 * b0 to + a3 * b3, of bytes that are FP8 or BF8.
+#[inline]
+pub fn dot4_f32(mode: &Mode, [a_format, b_format]: [Eight; 2], a: u32, b: u32, c: u32) -> u32 {
+    let bytes = a.to_le_bytes().into_iter().zip(b.to_le_bytes());
+    bytes.fold(c, |sum, (a, b)| fma::<F32>(mode, eight_to_f32(a_format, a), eight_to_f32(b_format, b), sum))
+}
+
+/// V_DOT2_F16_F16 (RDNA 3): as V_DOT2_F32_F16 in FP16.
 #[inline]
 pub fn dot2_f16(mode: &Mode, a: u32, b: u32, c: u16) -> u16 {
     let ([a0, a1], [b0, b1]) = (halves(a), halves(b));

@@ -157,6 +157,30 @@ pub fn eight_rounded(mode: &Mode, format: Eight, value: u32, rounding: Rounding)
     }
 }
 
+/// V_CVT_SR_F16_F32, V_CVT_SR_BF16_F32: an FP32 as FP16, or as BF16 where it is `brain`, rounded by a random number. What is too large is
+/// an infinity, or the largest number with MODE's FP16_OVFL.
+#[must_use]
+pub fn sixteen_from_f32(mode: &Mode, brain: bool, value: u32, random: u32) -> u16 {
+    let (mantissa_bits, bias, infinity) = if brain { (7, 127, 0x7f80) } else { (10, 15, 0x7c00) };
+    let (sign, magnitude) = ((value >> 16 & 0x8000) as u16, value & 0x7fff_ffff);
+    let flushes = mode.single.flush_in && magnitude < 1 << 23;
+    let rounding = Rounding::Stochastic { random, digits: 23 };
+    let code = match magnitude {
+        0x7f80_0001.. => {
+            u64::from(infinity | 1 << (mantissa_bits - 1)) | u64::from(magnitude >> (23 - mantissa_bits) & 0x3ff)
+        }
+        0x7f80_0000 => u64::from(infinity),
+        _ if flushes => 0,
+        _ => rounding.code(magnitude, mantissa_bits, bias),
+    };
+    let beyond = code >= u64::from(infinity) && magnitude < 0x7f80_0000;
+    match code {
+        _ if beyond && mode.clamp_overflow => sign | (infinity - 1),
+        _ if beyond => sign | infinity,
+        code => sign | code as u16,
+    }
+}
+
 static E4M3: [u32; 256] = table(Eight::E4M3);
 static E5M2: [u32; 256] = table(Eight::E5M2);
 static OCP_E4M3: [u32; 256] = table(Eight::OcpE4M3);

@@ -72,6 +72,11 @@ fn four(a: u64, b: u32, sums: u64, of: impl Fn(u32, u32, u32) -> u32) -> u64 {
     })
 }
 
+/// V_MQSAD_U32_U8: the same into four sums of 32 bits, bytes that are 0 in `reference` left out.
+pub(crate) fn masked_sums(a: u64, reference: u32, sums: [u32; 4]) -> [u32; 4] {
+    std::array::from_fn(|at| masked_difference((a >> (8 * at)) as u32, reference, sums[at]))
+}
+
 /// The mean of each two bytes, rounded up where the third one is odd.
 fn lerp(a: u32, b: u32, round: u32) -> u32 {
     let [a, b, round] = [a, b, round].map(u32::to_le_bytes);

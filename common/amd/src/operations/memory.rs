@@ -36,6 +36,9 @@ pub(crate) enum Atomic {
     /// Equal as floats are: zeros of both signs, and no NaN; denormals as they are.
     CompareSwapFloat,
     Add,
+    /// By a lane for all that execute, whose number it adds (DS_APPEND) or takes away (DS_CONSUME).
+    Append,
+    Consume,
     Sub,
     /// 0 where the result would be negative.
     SubClamped,
@@ -198,6 +201,8 @@ fn data_share(name: &str) -> Option<Kind> {
         // What they transpose, see `transposed`.
         "read_b64_tr_b16" | "read_b64_tr_b8" | "read_b64_tr_b4" => Kind::Load { bytes: 8, form: Form::Dwords },
         "read_b96_tr_b6" => Kind::Load { bytes: 12, form: Form::Dwords },
+        "append" => Kind::Atomic { kind: Atomic::Append, bytes: 4, returns: true },
+        "consume" => Kind::Atomic { kind: Atomic::Consume, bytes: 4, returns: true },
         "read2_b32" | "load_2addr_b32" => Kind::LoadTwo { bytes: 4, stride: 4 },
         "read2st64_b32" | "load_2addr_stride64_b32" => Kind::LoadTwo { bytes: 4, stride: 4 * 64 },
         "read2_b64" | "load_2addr_b64" => Kind::LoadTwo { bytes: 8, stride: 8 },
@@ -330,6 +335,11 @@ impl Atomic {
         matches!(self, Self::CompareSwap | Self::CompareSwapFloat | Self::MaskedOr | Self::Wrap)
     }
 
+    /// Whether one lane does it for all, whose data is their number.
+    pub fn counts_lanes(self) -> bool {
+        matches!(self, Self::Append | Self::Consume)
+    }
+
     /// What is left in memory that held `old`.
     pub fn next(self, mode: &Mode, bytes: usize, old: u64, data: u64, compare: u64) -> u64 {
         let wide = bytes == 8;
@@ -353,8 +363,8 @@ impl Atomic {
                 };
                 if equal { data } else { old }
             }
-            Self::Add => old.wrapping_add(data),
-            Self::Sub => old.wrapping_sub(data),
+            Self::Add | Self::Append => old.wrapping_add(data),
+            Self::Sub | Self::Consume => old.wrapping_sub(data),
             Self::SubClamped => old.saturating_sub(data),
             Self::SubConditional => old.checked_sub(data).unwrap_or(old),
             Self::SubReversed => data.wrapping_sub(old),

@@ -1,12 +1,12 @@
 //! What gfx950, gfx11 and gfx12 added to the vector ALU, and what few programs have.
 
 use super::vector::{Definition, Kind, Narrow, Run, define, lanes, wide};
-use crate::number::{self, F16, F32, F64, Format, Lanes, Mode};
+use crate::number::{self, Eight, F16, F32, F64, Format, Lanes, Mode};
 
 type Row = (&'static str, Definition);
 
 pub(crate) fn rows() -> Vec<Row> {
-    [packs(), extremes(), signed_dots(), preparation(), multiplications(), norms(), shifts()].concat()
+    [packs(), extremes(), signed_dots(), float_dots(), preparation(), multiplications(), norms(), shifts()].concat()
 }
 
 /// Two results of 16 bits.
@@ -31,6 +31,14 @@ fn packs() -> Vec<Row> {
             define!(U32 [F32 F32]; lanes!(|_, a, b, _| {
                 halves(number::bf16_from_f32(a), number::bf16_from_f32(b))
             })),
+        ),
+        (
+            "cvt_sr_f16_f32",
+            define!(F16 [F32 U32] keeps; lanes!(|mode, a, b, _| u32::from(number::sixteen_from_f32(mode, false, a, b)))),
+        ),
+        (
+            "cvt_sr_bf16_f32",
+            define!(F16 [F32 U32] keeps; lanes!(|mode, a, b, _| u32::from(number::sixteen_from_f32(mode, true, a, b)))),
         ),
         ("cvt_f32_bf16", define!(F32 [F16]; lanes!(|_, a, _, _| a << 16))),
         ("prng_b32", define!(U32 [U32]; lanes!(|_, a, _, _| next_random(a)))),
@@ -141,6 +149,24 @@ fn signed_dots() -> Vec<Row> {
     ]
 }
 
+/// Dot products of FP8 and BF8.
+fn float_dots() -> Vec<Row> {
+    use Eight::{E4M3, E5M2};
+    macro_rules! dot {
+        ($a:ident, $b:ident) => {
+            define!(F32 [U32 U32 F32]; lanes!(|mode, a, b, c| {
+                number::dot4_f32(mode, [mode.eight($a), mode.eight($b)], a, b, c)
+            }))
+        };
+    }
+    vec![
+        ("dot4_f32_fp8_fp8", dot!(E4M3, E4M3)),
+        ("dot4_f32_fp8_bf8", dot!(E4M3, E5M2)),
+        ("dot4_f32_bf8_fp8", dot!(E5M2, E4M3)),
+        ("dot4_f32_bf8_bf8", dot!(E5M2, E5M2)),
+    ]
+}
+
 /// Sums of products with the destination, and those of FP16 with a constant of gfx9.
 fn multiplications() -> Vec<Row> {
     use Lanes::Signed;
@@ -161,6 +187,7 @@ fn multiplications() -> Vec<Row> {
                 number::dot8_i4(Signed, Signed, false, a, b, c)
             })),
         ),
+        ("mullit_f32", define!(F32 [F32 F32 F32]; lanes!(|mode, a, b, c| number::mul_lit(mode, a, b, c)))),
         ("madak_f16", mad),
         ("madmk_f16", mad),
     ]

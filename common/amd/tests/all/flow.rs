@@ -1,6 +1,6 @@
 //! Calls, arguments and what a wave begins with.
 
-use bluefin_amd::{Fault, Launch, LaunchError, Memory, Options, Program, TARGETS};
+use bluefin_amd::{Fault, Launch, LaunchError, Memory, Options, Program, TARGETS, Target};
 
 use crate::support::{Arguments, Tools, compiled_targets, dwords, launch, run, targets, verdict};
 
@@ -203,6 +203,30 @@ fn arrays_of_a_lane_are_in_scratch() {
         };
         let expected: Vec<u32> = (0..64).map(lane).collect();
         assert_eq!(dwords(&memory, out, 64), expected, "{}", target.name);
+    }
+}
+
+/// Of the waves of a block, one is the first to signal its barrier, each time; a block of one wave has none.
+#[test]
+fn one_wave_is_the_first_to_signal_a_barrier() {
+    let Some(tools) = Tools::find() else { return };
+    let Some(target) = Target::named("gfx1201") else { return };
+    let ask = "s_barrier_signal_isfirst -1\\n s_cselect_b32 %0, 1, 0\\n s_barrier_wait -1";
+    let source = format!(
+        "extern \"C\" __attribute__((global)) void f(int* out) {{ int first, again, state; \
+         asm volatile(\"s_get_barrier_state %0, -1\\n s_wait_kmcnt 0\" : \"=s\"(state)); \
+         asm volatile(\"{ask}\" : \"=s\"(first)); asm volatile(\"{ask}\" : \"=s\"(again)); \
+         int* to = out + 3 * __builtin_amdgcn_workitem_id_x(); to[0] = first; to[1] = again; to[2] = state & 0xffff; }}"
+    );
+    let program = tools.program(&source, target);
+    for (waves, expected) in [(4, 1), (1, 0)] {
+        let mut memory = Memory::new();
+        let out = memory.allocate("out", 32 * waves * 12, 4);
+        run(&program, &mut memory, &launch("f", 1, 32 * waves as u32, &Arguments::default().pointer(out)), 3);
+        let found = dwords(&memory, out, 32 * waves * 3);
+        let firsts = |at: usize| (0..waves).map(|wave| found[96 * wave + at]).sum::<u32>();
+        assert_eq!([firsts(0), firsts(1)], [expected; 2], "{waves} waves");
+        assert_eq!(found[2], (waves as u32) << 4 | 1);
     }
 }
 

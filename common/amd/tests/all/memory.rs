@@ -249,6 +249,15 @@ fn atomics_return_what_was_there() {
         ),
         [5, 9, 4, 5],
     );
+    // The lanes that execute are counted once for all of them, at an address of M0: the first three here.
+    check(
+        &format!(
+            "{set}{CLEAR}s_mov_b32 m0, 256\nv_mov_b32_e32 v12, 0\nds_write_b32 v12, v8 offset:264\ns_mov_b64 s[14:15], exec\n\
+             s_mov_b64 exec, 7\nds_append v4 offset:8\nds_append v5 offset:8\nds_consume v6 offset:8\n\
+             s_mov_b64 exec, s[14:15]\nds_read_b32 v7, v12 offset:264\n{STORE}"
+        ),
+        [5, 8, 11, 8],
+    );
     check(
         &format!(
             "{set}global_store_dwordx4 v1, v[8:11], s[2:3]\nglobal_atomic_add v1, v9, s[2:3]\nglobal_atomic_add v1, v8, s[2:3] offset:4"

@@ -31,14 +31,17 @@ impl Block<'_> {
             let high = if bytes == 8 { registers.v[at + 1][lane] } else { 0 };
             u64::from(registers.v[at][lane]) | u64::from(high) << 32
         };
-        let mut operands = vec![memory.data];
+        let counts = kind.counts_lanes();
+        // One lane does it for all.
+        let (doing, count) = if counts { (exec & exec.wrapping_neg(), exec.count_ones()) } else { (exec, 0) };
+        let mut operands = if counts { Vec::new() } else { vec![memory.data] };
         if kind.has_two_operands() {
             operands.push(memory.compare);
         }
         let mut released: Option<(Known, Option<Known>)> = None;
         // LDS is in order; what goes elsewhere has to be waited for.
         let (may_release, mut has_released) = (wave.pending.is_scalar_empty(), false);
-        for lane in lanes_of(exec) {
+        for lane in lanes_of(doing) {
             let to = place(self.resolve(memory, addresses, lane, bytes as u64), memory.offset);
             if let (Some((key, lds)), true) = (to.key(), returns) {
                 self.acquire(wave, key, lds);
@@ -55,7 +58,8 @@ impl Block<'_> {
                 });
                 return Err(unwritten(lane, used, wave));
             }
-            let (data, compare) = (two(registers, memory.data, lane), two(registers, memory.compare, lane));
+            let data = if counts { count.into() } else { two(registers, memory.data, lane) };
+            let compare = two(registers, memory.compare, lane);
             let mode = wave.mode;
             let next = |old: u64| kind.next(&mode, bytes, old, data, compare);
             let old = match to {
@@ -82,10 +86,11 @@ impl Block<'_> {
                 }
             }
             if returns {
+                let served = if counts { exec } else { 1 << lane };
                 for (dword, half) in [old as u32, (old >> 32) as u32].into_iter().enumerate().take(bytes / 4) {
                     let at = usize::from(memory.to) + dword;
-                    wave.registers.v[at][lane] = half;
-                    wave.registers.poison[at].iter_mut().for_each(|poison| *poison &= !(1 << lane));
+                    lanes_of(served).for_each(|lane| wave.registers.v[at][lane] = half);
+                    wave.registers.poison[at].iter_mut().for_each(|poison| *poison &= !served);
                 }
             }
         }

@@ -410,6 +410,51 @@ fn bits_of_op_sel_that_choose_nothing_are_refused() {
     assert!(!refused(0x24a, 11, &[8, 5]), "V_CVT_SCALEF32_F16_FP8 has halves of its result");
 }
 
+/// V_CVT_SR_F16_F32 and V_CVT_SR_BF16_F32 of v8 and v9, with `op_sel` for the upper half or without.
+#[test]
+fn sixteen_bits_are_rounded_by_a_random_number() {
+    let target = Target::named("gfx950").expect("a target");
+    let (half, brain) = (0xd2a6_0000_u32, 0xd2a7_0000);
+    // MODE with denormals or without, and FP16_OVFL.
+    let (plain, flushing, limited) = (0x3f0, 0x3c0, 0x80_03f0);
+    let rows = [
+        // 1 + 2^-11 is a tie of FP16: 13 bits are lost, of which the upper bits of the number carry.
+        (half, 0x3f80_1000_u32, 0, plain, 0x1234_3c00),
+        (half, 0x3f80_1000, 0x7fff_ffff, plain, 0x1234_3c00),
+        (half, 0x3f80_1000, 0x8000_0000, plain, 0x1234_3c01),
+        (half | 1 << 14, 0xbf80_1000, 0x8000_0000, plain, 0xbc01_5678),
+        // Denormals of FP16, 2^-24 and half of it.
+        (half, 0x3380_0000, 0, plain, 0x1234_0001),
+        (half, 0x3300_0000, 0x7fff_ffff, plain, 0x1234_0000),
+        (half, 0x3300_0000, 0x8000_0000, plain, 0x1234_0001),
+        // What carries beyond the largest number, infinities, and what is no number.
+        (half, 0x477f_ffff, 0xffff_ffff, plain, 0x1234_7c00),
+        (half, 0x477f_ffff, 0xffff_ffff, limited, 0x1234_7bff),
+        (half, 0xff80_0000, 0xffff_ffff, plain, 0x1234_fc00),
+        (half, 0x7f80_0001, 0, plain, 0x1234_7e00),
+        (half, 0xffc0_0000, 0, plain, 0x1234_fe00),
+        (brain, 0x3f80_8000, 0x7fff_ffff, plain, 0x1234_3f80),
+        (brain, 0x3f80_8000, 0x8000_0000, plain, 0x1234_3f81),
+        (brain, 0x3f80_ffff, 0, plain, 0x1234_3f80),
+        (brain | 1 << 14, 0x7f7f_ffff, 0xffff_ffff, plain, 0x7f80_5678),
+        (brain, 0x7f80_0001, 0, plain, 0x1234_7fc0),
+        (brain, 0x0001_0000, 0, plain, 0x1234_0001),
+        (brain, 0x0001_0000, 0, flushing, 0x1234_0000),
+    ];
+    for (word, value, random, mode, expected) in rows {
+        let of = lines(&[(0, vec![word, 0x0002_1308])], &Default::default(), target, target.lanes);
+        let (line, instruction) = decode_lines(of, target, target.lanes).remove(0);
+        let mut wave = wave(target);
+        wave.set_mode(mode);
+        for (at, value) in [(0, 0x1234_5678), (8, value), (9, random)] {
+            (wave.registers.v[at], wave.registers.poison[at]) = ([value; LANES], [0; 4]);
+        }
+        execute(&mut wave, &instruction.action).expect("it executes");
+        let found = wave.registers.v[0][0];
+        assert_eq!(found, expected, "`{}` of {value:x} and {random:x}: {found:x}", line.text());
+    }
+}
+
 #[test]
 fn numbers_at_random_and_brain_floats() {
     let target = Target::named("gfx950").expect("a target");
