@@ -180,6 +180,8 @@ struct Mutants {
     idle: usize,
     /// What they had waited for was waited for once more.
     covered: usize,
+    /// No result depends on them in these launches.
+    spare: usize,
 }
 
 impl Mutants {
@@ -190,6 +192,7 @@ impl Mutants {
                 "found" => &mut all.found,
                 "missed" => &mut all.missed,
                 "idle" => &mut all.idle,
+                "spare" => &mut all.spare,
                 _ => &mut all.covered,
             };
             *count += 1;
@@ -209,12 +212,12 @@ fn print_mutants(checked: &[Checked]) -> anyhow::Result<()> {
             ))?;
         }
     }
-    let Mutants { found, missed, idle, covered } = Mutants::of(checked);
+    let Mutants { found, missed, idle, covered, spare } = Mutants::of(checked);
     let all = found + missed;
     let share = 100.0 * found as f64 / all.max(1) as f64;
     out::prose(format!(
         "taken out one at a time: {found} of {all} waits, barriers and bounds are found ({share:.1} %); {idle} did nothing, \
-         and what {covered} waited for was waited for again before its use"
+         what {covered} waited for was waited for again before its use, and no result depends on {spare}"
     ))?;
     Ok(())
 }

@@ -1,13 +1,16 @@
 //! Candidates for AMD's GPUs, executed on the CPU instruction by instruction and compared with their reference. Nothing is timed:
 //! what executing takes says nothing of a GPU.
 
+mod mutants;
+
 pub use bluefin_amd::Guarded;
-use bluefin_amd::{self as amd, Fault, Guard, Launch, LoadError, Memory, Options, Program};
+use bluefin_amd::{self as amd, Fault, Launch, LoadError, Memory, Options, Program};
 use bluefin_common::archive;
 use bluefin_common::artifact::{Argument, Built};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::task::{Buffer, Role, Task, Tolerance};
 
+pub use self::mutants::{Mutant, MutantOutcome};
 use crate::check::{Difference, Runs};
 use crate::contents::Contents;
 use crate::elements::{Random, is_poison};
@@ -76,46 +79,9 @@ pub struct Executed {
     pub instructions: u64,
     /// What keeps its kernels right: the kernel, and which of its instructions does.
     pub guards: Vec<(String, Guarded)>,
+    /// Whether some launch depends on more than barriers for what its waves do one after the other.
+    pub disordered: bool,
 }
-
-/// What came of leaving out one of them.
-#[derive(Clone, Debug)]
-pub struct Mutant {
-    pub kernel: String,
-    pub guarded: Guarded,
-    pub outcome: MutantOutcome,
-}
-
-#[derive(Clone, Debug)]
-pub enum MutantOutcome {
-    /// How it is wrong.
-    Found(Failure),
-    /// Nothing is wrong, though it had done something.
-    Missed,
-    /// It had done nothing in this launch.
-    Idle,
-    /// What it had waited for is waited for once more, before anybody touches it.
-    Covered,
-}
-
-impl MutantOutcome {
-    /// As JSON names it.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Found(_) => "found",
-            Self::Missed => "missed",
-            Self::Idle => "idle",
-            Self::Covered => "covered",
-        }
-    }
-}
-
-/// Orders of blocks and waves in which a kernel is tried without what keeps it right.
-const MUTANT_ORDERS: u64 = 3;
-/// How much longer than the kernel itself it may run so, and what that is at least.
-const MUTANT_TIMES: u64 = 8;
-const MUTANT_LEAST: u64 = 100_000;
 
 impl Executor {
     /// Whether code for the architecture `arch` can be executed.
@@ -189,29 +155,6 @@ impl Executor {
         self.check_without(posed, built, loaded, None)
     }
 
-    /// Takes out what keeps a candidate right, one after the other: which of that is found.
-    #[must_use]
-    pub fn mutate(&self, posed: &Posed, built: &Built, loaded: &Loaded, executed: &Executed) -> Vec<Mutant> {
-        let most = executed.instructions.saturating_mul(MUTANT_TIMES).max(MUTANT_LEAST);
-        let tried = |(kernel, guarded): &(String, Guarded)| {
-            let found = (0..MUTANT_ORDERS).filter(|_| guarded.acts).find_map(|order| {
-                let seed = self.options.seed.wrapping_add(order);
-                let options =
-                    Options { seed, max_instructions: most.min(self.options.max_instructions), without: None };
-                let executor = Self { options, ..self.clone() };
-                executor.check_without(posed, built, loaded, Some((kernel, guarded.site.address))).err()
-            });
-            let outcome = match found {
-                Some(failure) => MutantOutcome::Found(failure),
-                None if !guarded.acts => MutantOutcome::Idle,
-                None if guarded.guard == Guard::Wait => MutantOutcome::Covered,
-                None => MutantOutcome::Missed,
-            };
-            Mutant { kernel: kernel.clone(), guarded: guarded.clone(), outcome }
-        };
-        executed.guards.iter().map(tried).collect()
-    }
-
     /// `without` is a kernel, and the address of an instruction of it.
     fn check_without(
         &self,
@@ -281,6 +224,7 @@ impl Executor {
             let options = Options { without, ..self.options.clone() };
             let report = program.run(&mut memory, &launch, &options).map_err(|failure| failed(&failure))?;
             executed.instructions += report.executed;
+            executed.disordered |= !report.ordered;
             note(&mut executed.guards, launch.kernel, report.guards);
         }
         let mut after = posed.before.clone();

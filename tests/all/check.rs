@@ -221,7 +221,7 @@ fn what_keeps_a_kernel_right_is_left_out_one_at_a_time() {
         let count = |of: &str| report["mutants"][of].as_u64().unwrap();
         let (found, missed) = (count("found"), count("missed"));
         // The last steps of the tree are one wave's, which needs no barrier, and bounds keep lanes from what nobody reads.
-        assert!(found > 60 && found > 2 * missed, "{target}: {report:#}");
+        assert!(found > 60 && count("spare") > 10 && missed == 0, "{target}: {report:#}");
         let rows: Vec<&Value> = report["candidates"]
             .as_array()
             .unwrap()
@@ -236,7 +236,7 @@ fn what_keeps_a_kernel_right_is_left_out_one_at_a_time() {
                 "{row:#}"
             );
         }
-        let all = found + missed + count("idle") + count("covered");
+        let all = found + missed + count("idle") + count("covered") + count("spare");
         assert_eq!(rows.len() as u64, all, "{target}");
     }
     let told = text(

@@ -78,7 +78,7 @@ pub struct MutantRow {
     /// File and line that it was compiled from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// `found`, `missed`, `idle` (it did nothing) or `covered` (another wait does it).
+    /// `found`, `missed`, `idle` (it did nothing), `covered` (another wait does it) or `spare` (no result depends on it).
     pub outcome: &'static str,
     /// What is wrong without it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -54,6 +54,9 @@ pub struct Report {
     pub instructions: Vec<(Site, u64)>,
     /// Those of them that keep the kernel right.
     pub guards: Vec<Guarded>,
+    /// Whether barriers alone ordered all touches of a place by two waves, one of them writing something new: then any other order of
+    /// waves comes to the same.
+    pub ordered: bool,
 }
 
 impl Report {

@@ -96,6 +96,11 @@ impl Races {
         Self { trusting: true, ..Self::default() }
     }
 
+    /// Whether nothing was met that nothing orders, in an execution of its own.
+    pub fn is_clean(&self) -> bool {
+        self.first.is_none() && self.found.is_empty() && self.planned.is_empty()
+    }
+
     pub fn is_trusting(&self) -> bool {
         self.trusting
     }

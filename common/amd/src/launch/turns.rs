@@ -9,8 +9,9 @@ use super::{Options, Prepared, Report};
 use crate::Site;
 use crate::execute::{Block, Lds, Own, Scratch};
 use crate::guard::{Guarded, guard};
-use crate::instruction::Instruction;
+use crate::instruction::{Action, Instruction};
 use crate::memory::Memory;
+use crate::operations::memory::Kind;
 use crate::order::Places;
 use crate::races::{Met, Overwrite, Races};
 use crate::random::Random;
@@ -193,7 +194,17 @@ impl<'a> Run<'a> {
             executed: self.executed,
             instructions: executed_ones.map(|(at, count)| (prepared.code.site(at), *count)).collect(),
             guards: self.guards(),
+            ordered: self.races.is_clean() && !self.has_synced(),
         }
+    }
+
+    /// Whether an atomic, or a load or store that is one, was executed.
+    fn has_synced(&self) -> bool {
+        let executed = self.prepared.code.instructions.iter().zip(&self.counts).filter(|(_, count)| **count > 0);
+        executed.map(|(instruction, _)| &instruction.action).any(|action| match action {
+            Action::Memory(memory) => memory.sync || matches!(memory.kind, Kind::Atomic { .. }),
+            _ => false,
+        })
     }
 
     fn guards(&self) -> Vec<Guarded> {
