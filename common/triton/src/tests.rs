@@ -127,7 +127,7 @@ fn values_that_no_param_has_are_words() {
         // What won comes back as the program has it, by either way.
         let told = if word == "true" { json!(true) } else { json!(word) };
         let params = [("BLOCK".to_string(), json!(256)), ("MODE".to_string(), told)].into();
-        let by_name = [(NAME.to_string(), Winner { params, median_ms: 0.125 })].into();
+        let by_name = [(NAME.to_string(), Winner { params, median_ms: 0.125, over_default: None })].into();
         let winners = Winners { architecture: "gfx942".to_string(), by_name };
         let tuned = Tuned::of(std::slice::from_ref(&captured), &winners);
         let document: Json = serde_json::from_str(&tuned.document()).unwrap();

@@ -20,8 +20,11 @@ from bluefin_triton import Left, between_events
 
 # Options of AMD's backend, which a template has as constants too.
 OPTIONS = ("matrix_instr_nonkdim", "waves_per_eu", "kpack")
-# Launches of the config that a capture runs.
+# Launches of the config that a capture runs, and of each choice that is timed.
 LAUNCHES = 3
+TIMED = 30
+# Bytes, more than the caches of a GPU hold.
+CACHES = 512 << 20
 
 
 def install(selection, around):
@@ -103,6 +106,10 @@ class Capturing:
 
     def take(self, asked, families):
         """Writes the families down. Returns the times of what is no template, and of the first config of each that runs."""
+        with timed_without_waiting():
+            return self.take_timed(asked, families)
+
+    def take_timed(self, asked, families):
         timings = asked.benchmark([*asked.others(), *[family.choices[0] for family in families]])
         for family in families:
             tried = iter(family.choices[1:])
@@ -268,6 +275,42 @@ def families_of(autotuner, asked):
         template = Template(choice)
         found.setdefault(template.rest(), []).append(template)
     return [Family(autotuner, asked, members) for members in found.values()]
+
+
+@contextlib.contextmanager
+def timed_without_waiting():
+    """Has Inductor time by the GPU alone. By its own way a launch of microseconds takes as long as this process takes to launch it, so that a
+    library's would seem no faster than a slow config's."""
+    if not has_events():
+        yield
+        return
+    from torch._inductor.runtime.benchmarking import benchmarker
+
+    benchmarker.benchmark_gpu = lambda launch, *_, **__: shortest_of(launch)
+    try:
+        yield
+    finally:
+        del benchmarker.benchmark_gpu
+
+
+def shortest_of(launch):
+    """Milliseconds of the shortest of some launches that find their inputs in no cache, without what events take themselves."""
+    import torch
+
+    launch()
+    torch.cuda.synchronize()
+    other = torch.empty(CACHES, dtype=torch.uint8, device="cuda")
+    taken, nothing = [], []
+
+    def cold():
+        other.zero_()
+
+    for _ in range(TIMED):
+        taken.append(between_events(launch, before=cold)[0])
+        nothing.append(between_events(lambda: None, before=cold)[0])
+    torch.cuda.synchronize()
+    own, empty = (min(start.elapsed_time(end) for start, end in around) for around in (taken, nothing))
+    return max(own - empty, empty / 10)
 
 
 @contextlib.contextmanager

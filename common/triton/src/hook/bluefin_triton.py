@@ -141,14 +141,16 @@ def jit_function(tuner):
     return function, heuristics
 
 
-def between_events(launch):
+def between_events(launch, before=None):
     """Launches between two events, and returns them with what the launch returned. The GPU sleeps in front of them, so that it does not wait
-    for this process between the events: what they tell is the kernel's time alone."""
+    for this process between the events: what they tell is the kernel's time alone. What is launched `before` is not timed."""
     import torch
 
     around = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
     if hasattr(torch.cuda, "_sleep"):
         torch.cuda._sleep(SLEEP)
+    if before is not None:
+        before()
     around[0].record()
     launched = launch()
     around[1].record()
