@@ -223,19 +223,20 @@ fn a_template_of_inductors_is_chosen_by_times() {
         let capture = ["capture", "--triton", "-o", "kernels", "--json"];
         let output = expect(&mut program.run(&capture, "templates.py", &library), 0);
         let report: Value = serde_json::from_str(text(&output.stderr).lines().last().unwrap()).unwrap();
-        assert_eq!((&report["kernels"][0]["configs"], &report["left"]), (&4.into(), &Value::Array(Vec::new())));
-        // The library, the first config, which does not run, and the next.
+        let mut configs: Vec<_> =
+            report["kernels"].as_array().unwrap().iter().map(|one| one["configs"].as_u64().unwrap()).collect();
+        configs.sort_unstable();
+        assert_eq!((configs, &report["left"]), (vec![2, 4], &Value::Array(Vec::new())));
+        // Two libraries, the first config, which does not compile, and the next; then the first of another question.
         let printed = text(&output.stdout);
-        assert!(printed.contains(&format!("took {takes} ")) && printed.ends_with("compiled 0 timed 3\n"), "{printed}");
-        let spec = program.spec(&report, "triton_mm", 0);
-        assert!(
-            spec.contains("{ BLOCK_M = 16, BLOCK_N = 128, EVEN_N = false, num_stages = 1, num_warps = 4 }"),
-            "{spec}"
-        );
+        assert!(printed.contains(&format!("took {takes} ")) && printed.ends_with("compiled 0 timed 5\n"), "{printed}");
+        let specs = program.spec(&report, "triton_mm", 0) + program.spec(&report, "triton_mm", 1).as_str();
+        let last = "{ BLOCK_M = 16, BLOCK_N = 128, EVEN_N = false, num_stages = 1, num_warps = 4 }";
+        assert!(specs.contains(last), "{specs}");
         let checked =
             json(&expect(program.bluefin().args(["check", "--triton", "kernels", "--json", "--target", "gfx1100"]), 0));
         let results: Vec<_> = checked["candidates"].as_array().unwrap().iter().map(|one| &one["result"]).collect();
-        assert_eq!(results, ["right"; 4]);
+        assert_eq!(results, ["right"; 6]);
         let mut tune = program.bluefin();
         tune.args(["tune", "--triton", "kernels", "--device", "gpu", "--budget", "thorough"]);
         tune.envs(machine.environment()).env("BLUEFIN_STANDIN_BACKEND", "executed");
@@ -243,7 +244,10 @@ fn a_template_of_inductors_is_chosen_by_times() {
         expect(&mut tune, 0);
         let path = program.folder.path().join("out/triton-tuned.json");
         let tuned: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-        let found = tuned["kernels"][0]["kwargs"]["BLOCK_M"]["int"].as_u64().unwrap();
+        let rows = tuned["kernels"].as_array().unwrap().iter();
+        let ms = |row: &&Value| row["median_ms"].as_f64().unwrap();
+        let fastest = rows.min_by(|one, other| ms(one).total_cmp(&ms(other))).unwrap();
+        let found = fastest["kwargs"]["BLOCK_M"]["int"].as_u64().unwrap();
         let takes = if takes == "mm" { "took mm \n".to_string() } else { format!("took triton_mm BLOCK_M={found}, ") };
         let cache = ("TORCHINDUCTOR_CACHE_DIR", "out/inductor-cache");
         let printed = program.alone("templates.py", &[cache]);
@@ -252,10 +256,15 @@ fn a_template_of_inductors_is_chosen_by_times() {
         let (printed, told) = (text(&output.stdout), text(&output.stderr));
         assert!(printed.starts_with(&takes) && printed.ends_with("compiled 0 timed 0\n"), "{printed}");
         assert!(told.contains("1 tuning key had the config"), "{told}");
+        // Captured again with that cache, it goes on with what won, and meets what comes behind it.
+        let again = ["capture", "--triton", "-o", "again"];
+        let mut again = program.run(&again, "templates.py", &[]);
+        let printed = text(&expect(again.env(cache.0, cache.1), 0).stdout);
+        assert!(printed.starts_with(&takes) && printed.ends_with("compiled 0 timed 5\n"), "{printed}");
         let other = [("STAND_IN_TARGET", "hip gfx90a 64")];
         let output = expect(&mut program.run(&["apply", "--triton", "out"], "templates.py", &other), 0);
         let (printed, told) = (text(&output.stdout), text(&output.stderr));
-        assert!(printed.ends_with("compiled 10 timed 10\n") && told.contains("what was found is for gfx942"), "{told}");
+        assert!(printed.ends_with("compiled 14 timed 14\n") && told.contains("what was found is for gfx942"), "{told}");
     }
 }
 
@@ -427,6 +436,8 @@ fn what_a_program_may_do_is_said() {
         "its pre_hook does more to out than to set it to zero: clone",
         "described",
         "argument out: found a TensorDescriptor",
+        "interpreted",
+        "its function is a Plain, expected one of @triton.jit",
         "addressed",
         "it reads addresses out of memory",
         "worded",

@@ -72,7 +72,11 @@ pub(crate) fn files(found: &[(&Template, Won)]) -> BTreeMap<(String, String), Js
         let of_op = content.entry(template.op.clone()).or_default();
         let of_inputs = of_op.entry(template.inputs.clone()).or_default();
         // Several templates may be for the same operator: choices are made among all of them.
-        of_inputs.entry(template.precision.clone()).or_default().extend(template.by(&template.hashes, *won));
+        let times = of_inputs.entry(template.precision.clone()).or_default();
+        for (hash, ms) in template.by(&template.hashes, *won) {
+            // A config that lost in one kernel may have won in another.
+            times.entry(hash).and_modify(|least| *least = least.min(ms)).or_insert(ms);
+        }
     }
     files.into_iter().map(|(place, (system, cache))| (place, json!({ "system": system, "cache": cache }))).collect()
 }

@@ -258,6 +258,11 @@ impl Winner {
         if let Some(place) = &capture.cache.inductor {
             return self.of_inductor(place, capture, architecture, own);
         }
+        if capture.cache.template.is_some() && capture.cache.why.is_none() {
+            let not_here = || format!("Inductor wrote it for {own}, and writes another for {architecture}");
+            let not_beside = || "it was not timed beside the config that the program ran".to_string();
+            return Err(if architecture == own { not_beside() } else { not_here() });
+        }
         let Some((folder, file)) = capture.places().get(architecture).copied() else {
             let elsewhere = || format!("its capture on {own} does not say where Triton looks for it on {architecture}");
             return Err(capture.cache.why.clone().unwrap_or_else(elsewhere));

@@ -3,6 +3,7 @@
 use bluefin_amd::{Guard, Guarded, Options};
 use bluefin_common::artifact::Built;
 use bluefin_common::failure::{Attempt, Failure};
+use bluefin_common::problem::DataType;
 use bluefin_common::task::{Content, Role};
 
 use super::{Executed, Executor, Loaded, Posed};
@@ -52,7 +53,7 @@ const TIMES: u64 = 8;
 const LEAST: u64 = 100_000;
 /// Inputs with which a kernel is compared with itself without a bound.
 const ROUNDS: u64 = 16;
-/// One of so many elements of an input is infinite: few enough for results that none of them reaches, and many enough for some to be
+/// One of so many elements of an input is strange: few enough for results that none of them reaches, and many enough for some to be
 /// where a bound ends.
 const OFTEN: u64 = 32;
 const SELDOM: u64 = 128;
@@ -87,13 +88,14 @@ impl Executor {
     }
 }
 
-/// Inputs some of which are infinite, and what a candidate makes of them: 0 times any finite one hides that it was read.
+/// Inputs some of which are strange, and what a candidate makes of them: floats that are infinite, since 0 times any finite one hides that it was
+/// read, and integers of any size.
 struct Strange<'a> {
     executor: Executor,
     posed: &'a Posed,
     built: &'a Built,
     loaded: &'a Loaded,
-    /// Inputs, and what all buffers hold afterwards, once they were asked for; none where the candidate can not be executed with them.
+    /// Inputs, and what all buffers hold afterwards, once they were asked for; without those that the candidate can not be executed with.
     rounds: Option<Vec<Round>>,
 }
 
@@ -105,10 +107,10 @@ impl<'a> Strange<'a> {
         Self { executor, posed, built, loaded, rounds: None }
     }
 
-    /// Whether the candidate comes to other bits without that instruction, or can not be executed with strange inputs at all.
+    /// Whether the candidate comes to other bits without that instruction, or with no strange inputs can be executed at all.
     fn differs(&mut self, without: Option<(&str, u64)>) -> bool {
         let Self { executor, posed, built, loaded, rounds } = self;
-        let made = || Self::rounds(executor, posed, built, loaded).unwrap_or_default();
+        let made = || Self::rounds(executor, posed, built, loaded);
         let rounds = rounds.get_or_insert_with(made);
         let differs = |(posed, expected): &Round| {
             let Ok((found, _)) = executor.execute(posed, built, loaded, without) else { return true };
@@ -118,32 +120,54 @@ impl<'a> Strange<'a> {
             }
             runs.differ()
         };
-        !posed.nondeterministic.is_empty() || rounds.is_empty() || rounds.iter().any(differs)
+        // The first are the inputs as they were.
+        !posed.nondeterministic.is_empty() || rounds.len() < 2 || rounds.iter().any(differs)
     }
 
-    fn rounds(executor: &Executor, posed: &Posed, built: &Built, loaded: &Loaded) -> Attempt<Vec<Round>> {
-        let inputs = floats(posed);
+    fn rounds(executor: &Executor, posed: &Posed, built: &Built, loaded: &Loaded) -> Vec<Round> {
+        let inputs = inputs(posed);
         let count = if inputs.is_empty() { 1 } else { ROUNDS };
         let round = |number: u64| {
             let posed = strange(posed, &inputs, number);
-            let (after, _) = executor.execute(&posed, built, loaded, None)?;
-            Ok((posed, after))
+            // Integers may be places, which strange ones are not.
+            let (after, _) = executor.execute(&posed, built, loaded, None).ok()?;
+            Some((posed, after))
         };
-        (0..count).map(round).collect()
+        (0..count).filter_map(round).collect()
     }
 }
 
-/// The buffers whose elements may be infinite: floats that are not the problem's own.
-fn floats(posed: &Posed) -> Vec<usize> {
+/// The buffers whose elements may be strange: inputs that are not the problem's own.
+fn inputs(posed: &Posed) -> Vec<usize> {
     let buffers = posed.task.buffers.iter().enumerate();
     let may = buffers.filter(|(_, buffer)| {
         let is_own = matches!(buffer.content, Content::Data(_));
-        buffer.role != Role::Output && !is_own && buffer.data_type.integers().is_none()
+        buffer.role != Role::Output && !is_own
     });
     may.map(|(at, _)| at).collect()
 }
 
-/// The inputs of a round. In the first they are as they were; in the others one of the buffers at `inputs` has infinities.
+/// Writes an element that shows where it was read.
+fn write_strange(data_type: DataType, random: &mut Random, element: &mut [u8]) {
+    let bits = random.next();
+    match data_type {
+        // They have no infinity that any number comes to.
+        DataType::Fp8Fnuz | DataType::Bf8Fnuz => element.fill(0x80),
+        DataType::Fp8 | DataType::Bf8 => element.fill(0x7F),
+        _ => encode(data_type, strange_number(data_type, bits), element),
+    }
+}
+
+fn strange_number(data_type: DataType, bits: u64) -> f64 {
+    match data_type.integers() {
+        Some((low, high)) => (low + i128::from(bits) % (high - low + 1)) as f64,
+        // No NaN: those of the kernel's own are all the same, so that lanes which add in another order come to the same bits.
+        None if bits.is_multiple_of(2) => f64::INFINITY,
+        None => f64::NEG_INFINITY,
+    }
+}
+
+/// The inputs of a round. In the first they are as they were; in the others one of the buffers at `inputs` has strange elements.
 fn strange(posed: &Posed, inputs: &[usize], round: u64) -> Posed {
     let mut before = posed.before.clone();
     let turn = round / (inputs.len() as u64).max(1);
@@ -152,11 +176,8 @@ fn strange(posed: &Posed, inputs: &[usize], round: u64) -> Posed {
     if let Some((buffer, bytes)) = chosen.and_then(|at| Some((posed.task.buffers.get(*at)?, before.get_mut(*at)?))) {
         let mut random = Random::new(round);
         for element in bytes.chunks_exact_mut(buffer.data_type.size()) {
-            // No NaN: those of the kernel's own are all the same, so that lanes which add in another order come to the same bits.
-            match random.next() % (2 * share) {
-                0 => encode(buffer.data_type, f64::INFINITY, element),
-                1 => encode(buffer.data_type, f64::NEG_INFINITY, element),
-                _ => {}
+            if random.next().is_multiple_of(share) {
+                write_strange(buffer.data_type, &mut random, element);
             }
         }
     }

@@ -41,9 +41,26 @@ def described(out, count, BLOCK: tl.constexpr):
     out.store([tl.program_id(0) * BLOCK], out.load([tl.program_id(0) * BLOCK]))
 
 
+class Plain:
+    """A function as Triton's interpreter has it."""
+
+    def __init__(self, fn):
+        self.fn, self.arg_names = fn, ["out", "count", "BLOCK"]
+
+    def run(self, *args, **kwargs):
+        self.fn(*args)
+
+
+@triton.autotune(configs=PAIR, key=["count"])
+@Plain
+def interpreted(out, count):
+    assert count == 256
+
+
 out = torch.empty(256, dtype=torch.int32)
 hooked[(4,)](out, 256)
 addressed[(1,)](out, 64)
 worded[(4,)](out, 256, Word())
 described[(4,)](TensorDescriptor(out, [256], [1], [64]), 256)
+interpreted[(4,)](out, 256)
 sys.exit(3)

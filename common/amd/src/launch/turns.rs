@@ -198,11 +198,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether an atomic, or a load or store that is one, was executed.
+    /// Whether anything was executed that tells waves apart by who came first: atomics, loads and stores that are one, questions to barriers
+    /// and clocks.
     fn has_synced(&self) -> bool {
         let executed = self.prepared.code.instructions.iter().zip(&self.counts).filter(|(_, count)| **count > 0);
         executed.map(|(instruction, _)| &instruction.action).any(|action| match action {
             Action::Memory(memory) => memory.sync || matches!(memory.kind, Kind::Atomic { .. }),
+            Action::Signal { asks, .. } => *asks,
+            Action::BarrierState { .. } | Action::Clock { .. } => true,
             _ => false,
         })
     }

@@ -376,6 +376,8 @@ class Taken:
         """Grids of what lies beside the configs, by the params that the grid reads; nothing where there is no telling."""
         if self.scratch:
             return None, f"lengths of tensors follow from {', '.join(sorted({*self.scratch.values()}))}"
+        if hasattr(self.tuner, "not_widened"):
+            return None, self.tuner.not_widened
         if any(point["computed"] != self.points[0]["computed"] for point in self.points):
             return None, "constexprs are computed from the config"
         if any(name in self.points[0]["options"] for name in self.points[0]["computed"]):

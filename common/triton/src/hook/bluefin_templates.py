@@ -12,6 +12,7 @@ import hashlib
 import importlib.util
 import math
 import os
+import sys
 import threading
 
 import triton
@@ -23,8 +24,8 @@ OPTIONS = ("matrix_instr_nonkdim", "waves_per_eu", "kpack")
 # Launches of the config that a capture runs, and of each choice that is timed.
 LAUNCHES = 3
 TIMED = 30
-# Bytes, more than the caches of a GPU hold.
-CACHES = 512 << 20
+# What does not run is told to take so many times as long as what does.
+FAILED = 1e6
 
 
 def install(selection, around):
@@ -32,12 +33,18 @@ def install(selection, around):
     cache = selection.AlgorithmSelectorCache
     original = cache.lookup
     choosing = (Giving if hasattr(around, "gives") else Capturing)(around)
+    # It times behind the back of `lookup`.
+    pipelined = getattr(selection, "use_pipelined_autotuning", bool)
 
     @functools.wraps(original)
     def lookup(self, choices, op, inputs, benchmark=None, hint_override=None):
         hint = {} if hint_override is None else {"hint_override": hint_override}
         asked = Asked(self, list(choices), op, inputs if hint_override is None else f"{inputs}_{hint_override}", benchmark)
-        return choosing.times(asked, lambda: original(self, choices, op, inputs, benchmark, **hint))
+
+        def go_on():
+            return original(self, choices, op, inputs, benchmark, **hint)
+
+        return choosing.times(asked, go_on) if asked.templates and not pipelined() else go_on()
 
     cache.lookup = lookup
 
@@ -52,14 +59,27 @@ class Asked:
         # What Inductor keeps times by.
         self.place = (op, inputs, torch.get_float32_matmul_precision())
         self.templates = [one for one in choices if is_template(one)]
+        self.others = [one for one in choices if not is_template(one)]
 
-    def others(self):
-        """What is no template of Triton's."""
-        return [one for one in self.choices if one not in self.templates]
+    def key(self):
+        """The place, and what is chosen from there, which may differ."""
+        return self.place, *map(described, self.choices)
+
+    def time(self, choices):
+        """Milliseconds of each; infinite where one does not run. Each alone, since Inductor gives up at the first that does not compile where
+        it did not compile all before."""
+        timings = {}
+        for choice in choices:
+            try:
+                timings.update(self.benchmark([choice]))
+            except Exception:
+                timings[choice] = math.inf
+        return timings
 
 
 def is_template(choice):
-    return hasattr(getattr(choice, "bmreq", None), "module_path")
+    request = getattr(choice, "bmreq", None)
+    return hasattr(request, "module_path") and hasattr(request, "num_warps")
 
 
 def described(choice):
@@ -71,24 +91,30 @@ class Capturing:
     def __init__(self, capture):
         self.capture = capture
         self.lock = threading.RLock()
-        # By place: families until they were timed, then times; nothing where Inductor is left to itself.
+        # By key: families until they were timed, then times; nothing where Inductor is left to itself.
         self.families, self.timed = {}, {}
+        # Those that Inductor kept, as of a tuned cache: the program goes on with what wins by them.
+        self.kept = {}
 
     def times(self, asked, go_on):
-        if not asked.templates:
-            return go_on()
+        key = asked.key()
         with self.lock:
-            if asked.place not in self.families:
-                self.families[asked.place] = self.joined(asked)
-            families = self.families[asked.place]
-            if families is None:
+            if key not in self.timed and key not in self.families:
+                self.families[key] = self.joined(asked)
+            families = self.families.get(key)
+            if key not in self.timed and families is None:
                 return go_on()
             if asked.benchmark is None:
+                kept = go_on()
+                if len(kept) == len(asked.choices):
+                    self.kept[key] = {described(choice): time for choice, time in kept.items()}
                 # So that it compiles nothing before it asks for times.
                 return dict.fromkeys(asked.choices, 1.0)
-            if asked.place not in self.timed:
-                self.timed[asked.place] = self.take(asked, families)
-        times = self.timed[asked.place]
+            if key not in self.timed:
+                self.timed[key] = self.take(asked, families)
+                # With them go the graphs that they are of.
+                del self.families[key]
+        times = self.kept.get(key) or self.timed[key]
         return {choice: times.get(described(choice), math.inf) for choice in asked.choices}
 
     def joined(self, asked):
@@ -107,27 +133,30 @@ class Capturing:
     def take(self, asked, families):
         """Writes the families down. Returns the times of what is no template, and of the first config of each that runs."""
         with timed_without_waiting():
-            return self.take_timed(asked, families)
+            timings = self.take_timed(asked, families)
+        if not any(map(math.isfinite, timings.values())):
+            timings = asked.time(asked.choices)
+        return {described(choice): time for choice, time in timings.items()}
 
     def take_timed(self, asked, families):
-        timings = asked.benchmark([*asked.others(), *[family.choices[0] for family in families]])
+        timings = asked.time([*asked.others, *[family.choices[0] for family in families]])
         for family in families:
             tried = iter(family.choices[1:])
             while not math.isfinite(timings[family.runs]):
                 another = next(tried, None)
                 if another is None:
                     break
-                timings.update(asked.benchmark([another]))
+                timings.update(asked.time([another]))
                 family.runs = another
             try:
                 if not math.isfinite(timings[family.runs]):
                     raise Left("none of its configs runs")
-                family.note_others({one: timings[one] for one in asked.others()}, timings[family.runs])
+                family.note_others({one: timings[one] for one in asked.others}, timings[family.runs])
                 name, events = family.write(self.capture)
                 self.capture.seen[name] = {"calls": 1, "events": events}
             except Exception as error:
                 self.leave(asked, error)
-        return {described(choice): time for choice, time in timings.items()}
+        return timings
 
 
 class Family:
@@ -137,6 +166,8 @@ class Family:
     cache_results = False
     user_defined_pre_hook = False
     reset_to_zero = restore_value = keys = ()
+    # Why there is nothing beside its configs.
+    not_widened = "Inductor takes no config of a template but those of its list"
 
     def __init__(self, autotuner, asked, members):
         self.key, self.cache = asked.place, asked.cache
@@ -150,6 +181,8 @@ class Family:
         request = members[0].choice.bmreq
         if getattr(request, "workspace_size", None):
             raise Left("it has memory of its own beside its arguments")
+        if getattr(request, "num_consumer_groups", 0) or getattr(request, "num_buffers_warp_spec", 0):
+            raise Left("its warps have parts of their own")
         self.metas = [*listed(request.input_tensor_meta), *listed(request.output_tensor_meta)]
         self.sizes = list(request.extra_args)[:-3]
         self.arg_names = self.fn.arg_names
@@ -179,7 +212,7 @@ class Family:
 
     def note_others(self, times, own):
         """Keeps how long other choices take, beside the config that runs."""
-        self.others = {one.hash_key(): time / own for one, time in times.items() if math.isfinite(time)}
+        self.others = {one.hash_key(): time / own if math.isfinite(time) else FAILED for one, time in times.items()}
 
     def cache_place(self):
         """Where Inductor looks for times, and how it names what it has them of, in the order of the configs."""
@@ -192,15 +225,16 @@ class Family:
             "described": [described(one) for one in self.choices],
             "others": self.others,
         }
-        if hasattr(self.cache, "get_local_cache_path"):
-            folder, file = os.path.split(str(self.cache.get_local_cache_path()))
-            template.update(folder=os.path.basename(folder), file=file, system=self.cache.system)
-        return {"why": "this PyTorch keeps no times of templates", "template": template}
+        if not hasattr(self.cache, "get_local_cache_path"):
+            return {"why": "this PyTorch keeps no times of templates", "template": template}
+        folder, file = os.path.split(str(self.cache.get_local_cache_path()))
+        template.update(folder=os.path.basename(folder), file=file, system=self.cache.system)
+        return {"template": template}
 
     def write(self, capture):
         """Launches the config that runs, with tensors as Inductor times it with, and writes the kernel down. Returns its name there, and
         events around the launches."""
-        with real_tensors():
+        with real_tensors(), device_of(self.metas[-1]):
             return self.launch_and_write(capture)
 
     def launch_and_write(self, capture):
@@ -281,16 +315,32 @@ def families_of(autotuner, asked):
 def timed_without_waiting():
     """Has Inductor time by the GPU alone. By its own way a launch of microseconds takes as long as this process takes to launch it, so that a
     library's would seem no faster than a slow config's."""
-    if not has_events():
+    inductor = sys.modules.get("torch._inductor.config")
+    # Other processes would time in another way than this one.
+    if not has_events() or getattr(inductor, "autotune_in_subproc", False):
         yield
         return
     from torch._inductor.runtime.benchmarking import benchmarker
 
-    benchmarker.benchmark_gpu = lambda launch, *_, **__: shortest_of(launch)
+    own = benchmarker.benchmark_gpu
+
+    def benchmark_gpu(launch, *args, **kwargs):
+        import torch
+
+        try:
+            return shortest_of(launch)
+        except torch.cuda.OutOfMemoryError:
+            return own(launch, *args, **kwargs)
+
+    before = benchmarker.__dict__.get("benchmark_gpu")
+    benchmarker.benchmark_gpu = benchmark_gpu
     try:
         yield
     finally:
-        del benchmarker.benchmark_gpu
+        if before is None:
+            del benchmarker.benchmark_gpu
+        else:
+            benchmarker.benchmark_gpu = before
 
 
 def shortest_of(launch):
@@ -299,7 +349,8 @@ def shortest_of(launch):
 
     launch()
     torch.cuda.synchronize()
-    other = torch.empty(CACHES, dtype=torch.uint8, device="cuda")
+    caches = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "L2_cache_size", 0) or 64 << 20
+    other = torch.empty(2 * caches, dtype=torch.uint8, device="cuda")
     taken, nothing = [], []
 
     def cold():
@@ -323,6 +374,13 @@ def real_tensors():
         yield
 
 
+def device_of(meta):
+    """Has launches go to the device of a tensor."""
+    import torch
+
+    return torch.cuda.device(meta.device) if torch.cuda.is_available() else contextlib.nullcontext()
+
+
 def listed(one):
     return list(one) if isinstance(one, (list, tuple)) else [one]
 
@@ -335,11 +393,13 @@ class Giving:
         for row in [row for rows in apply.rows.values() for row in rows if row.get("template")]:
             found = row["template"]
             place = (found["op"], found["inputs"], found["precision"])
-            self.times_of.setdefault(place, {}).update(found["times"])
+            times = self.times_of.setdefault(place, {})
+            # A config that lost in one kernel may have won in another.
+            times.update({name: min(time, times.get(name, time)) for name, time in found["times"].items()})
             self.names[place] = row["name"]
 
     def times(self, asked, go_on):
-        if not asked.templates or not self.apply.gives:
+        if not self.apply.gives:
             return go_on()
         told, times = f"{asked.place[0]} {asked.place[1]}", self.times_of.get(asked.place)
         if times is None:

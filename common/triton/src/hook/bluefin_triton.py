@@ -113,14 +113,16 @@ def tuning_key(tuner, args, kwargs):
 def constants(tuner, args, kwargs):
     """The constexprs of a launch that are neither in its tuning key nor set by a config, as text: launches of one key may differ in them."""
     names = tuner.__dict__.get("_bluefin_constants")
-    if names is None:
-        function, _ = jit_function(tuner)
-        names = [param.name for param in function.params if param.is_constexpr and param.name not in tuner.keys]
-        tuner.__dict__["_bluefin_constants"] = names
-    if not names:
+    try:
+        if names is None:
+            function, _ = jit_function(tuner)
+            names = [param.name for param in function.params if param.is_constexpr and param.name not in tuner.keys]
+            tuner.__dict__["_bluefin_constants"] = names
+        given = {**dict(zip(tuner.arg_names, args)), **kwargs} if names else {}
+        return tuple(str(given[name]) for name in names if name in given)
+    except Exception:
+        # No function as Triton compiles them: TRITON_INTERPRET, decorators of the program's.
         return ()
-    given = {**dict(zip(tuner.arg_names, args)), **kwargs}
-    return tuple(str(given[name]) for name in names if name in given)
 
 
 def variant(variants, given):
@@ -137,6 +139,9 @@ def jit_function(tuner):
     while not isinstance(function, JITFunction):
         if type(function).__name__ == "Heuristics":
             heuristics.append(function)
+        if not hasattr(function, "fn"):
+            # As with TRITON_INTERPRET.
+            raise Left(f"its function is a {type(tuner.fn).__name__}, expected one of @triton.jit")
         function = function.fn
     return function, heuristics
 

@@ -68,9 +68,15 @@ class AlgorithmSelectorCache(PersistentCache):
     def __call__(self, name, choices, inputs):
         if len(self.lookup(choices, name, inputs, benchmark=None)) < len(choices):
             self.compiled += len(choices)
+            for choice in choices:
+                # It is left out from then on.
+                choice.ms = math.inf if choice.ms is None else choice.ms
         times = self.lookup(choices, name, inputs, self.benchmark)
+        assert any(time < math.inf for time in times.values()), "no valid choices"
         return min(choices, key=times.__getitem__)
 
     def benchmark(self, choices):
         self.timed += len(choices)
+        if any(choice.ms is None for choice in choices):
+            raise TypeError("a config that does not compile, where nothing was compiled before")
         return {choice: choice.ms for choice in choices}
