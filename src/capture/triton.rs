@@ -39,6 +39,11 @@ fn say(text: &mut String, folder: &Path, captures: &[Captured], left: &[Left]) -
     for one in left {
         writeln!(text, "bluefin: not captured: {} ({}): {}", one.function, one.at, one.reason)?;
     }
+    for one in captures {
+        for (output, param) in &one.not_compared {
+            writeln!(text, "bluefin: {}: {output} has a part for each {param}, and is not compared", one.name())?;
+        }
+    }
     if captures.is_empty() && !left.is_empty() {
         return writeln!(text, "bluefin: {shown}: no kernel was captured: all that the program tunes is named above");
     }
@@ -61,6 +66,7 @@ fn told(folder: &Path, captures: &[Captured], process: &Process, left: &[Left]) 
         json!({
             "name": captured.name(), "function": captured.function, "at": format!("{}:{}", captured.file, captured.line),
             "configs": captured.configs(), "calls": counts.calls, "ms": counts.ms, "not_widened": captured.not_widened,
+            "not_compared": captured.not_compared,
         })
     };
     let left = left.iter().map(|one| json!({ "function": one.function, "at": one.at, "reason": one.reason }));

@@ -39,6 +39,9 @@ pub struct Captured {
     pub(crate) widened: Option<Widened>,
     /// Why there is no `widened`.
     pub not_widened: Option<String>,
+    /// Outputs that no config is compared by, with the param that their length follows from.
+    #[serde(default)]
+    pub not_compared: BTreeMap<String, String>,
     /// Bytes of memory whose contents follow from the config, so that nobody compares them.
     #[serde(default)]
     pub(crate) workspace: u64,

@@ -166,6 +166,10 @@ impl Captured {
                 .join(", "),
             quoted(self.solver()),
         );
+        for (output, param) in &self.not_compared {
+            let _ =
+                writeln!(text, "# {output} has a part for each {param}: it is scratch memory here, and not compared.");
+        }
         for buffer in &self.buffers {
             text.push_str(&buffer.block()?);
         }

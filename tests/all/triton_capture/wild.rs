@@ -50,7 +50,15 @@ fn what_programs_do_besides_is_captured_and_right() {
         ("guessed", 0, &["EVEN = true, ODD = false, ROWS = 16, num_stages = 3, num_warps = 1"]),
         ("guessed", 0, &["EVEN = false, ODD = true, ROWS = 32, num_stages = 3, num_warps = 2"]),
         ("split", 0, &["name = \"out\"\ntype = \"FP32\"\nlength = 1\nrole = \"inout\"\nfill = 0.0"]),
-        ("backward", 0, &["workspace = 1024", "arguments = [\"x\", \"dy\", \"dx\", \"total\", \"workspace\", { i32"]),
+        (
+            "backward",
+            0,
+            &[
+                "# partial has a part for each ROWS: it is scratch memory",
+                "workspace = 1024",
+                "arguments = [\"x\", \"dy\", \"dx\", \"total\", \"workspace\", { i32",
+            ],
+        ),
         ("joined", 0, &["arguments = [\"inputs_0\", \"inputs_1_0\", { i32 = 3 }, \"out\", { i32 = 200 }]"]),
         // The program made memory for blocks of this size.
         ("partial_sums", 0, &["BLOCK = 128\n", "{ num_stages = 2, num_warps = 4 }"]),

@@ -441,6 +441,8 @@ class Taken:
             "workspace": self.around.workspace,
             "widened": beyond,
             "not_widened": narrow,
+            # With the param that their length follows from.
+            "not_compared": self.scratch,
             "function_digest": self.function.cache_key,
             "source": self.sources.entry,
             "files": sorted(self.sources.texts()),
