@@ -62,6 +62,17 @@ impl Program {
         serde_json::from_str(text(&output.stderr).lines().last().unwrap()).unwrap()
     }
 
+    /// Tunes what was captured on a stand-in for a GPU. Returns what it said, and `triton-tuned.json`.
+    fn tuned(&self, more: &[&str]) -> (String, Value) {
+        let machine = HipMachine::new("gfx942-304");
+        let mut tune = self.bluefin();
+        tune.args(["tune", "--triton", "kernels", "--device", "gpu"]).args(more).envs(machine.environment());
+        tune.env("BLUEFIN_STANDIN_BACKEND", "executed").env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
+        let said = text(&expect(&mut tune, 0).stderr);
+        let path = self.folder.path().join("out/triton-tuned.json");
+        (said, serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap())
+    }
+
     fn spec(&self, report: &Value, function: &str, at: usize) -> String {
         let names = report["kernels"].as_array().unwrap().iter().filter(|one| one["function"] == function);
         let name = names.map(|one| one["name"].as_str().unwrap()).nth(at).unwrap();
@@ -164,7 +175,6 @@ fn what_was_found_comes_back_into_the_program() {
 #[test]
 fn a_kernel_of_inductors_goes_the_same_way() {
     let Some(program) = Program::new() else { return };
-    let machine = HipMachine::new("gfx942-304");
     let capture = ["capture", "--triton", "-o", "kernels", "--json"];
     for descends in [&[][..], &[("STAND_IN_DESCENDS", "1")]] {
         let _ = std::fs::remove_dir_all(program.folder.path().join("kernels"));
@@ -180,17 +190,12 @@ fn a_kernel_of_inductors_goes_the_same_way() {
         let checked = json(&expect(program.bluefin().args(check), 0));
         let results: Vec<_> = checked["candidates"].as_array().unwrap().iter().map(|one| &one["result"]).collect();
         assert_eq!(results, ["right"; 3]);
-        let mut tune = program.bluefin();
-        tune.args(["tune", "--triton", "kernels", "--device", "gpu", "--budget", "thorough"]);
-        tune.envs(machine.environment()).env("BLUEFIN_STANDIN_BACKEND", "executed");
-        tune.env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
-        let said = text(&expect(&mut tune, 0).stderr);
+        let (said, mut tuned) = program.tuned(&["--budget", "thorough"]);
         assert!(
             said.contains("  or without bluefin: TORCHINDUCTOR_CACHE_DIR=out/inductor-cache python3 PROGRAM"),
             "{said}"
         );
         let path = program.folder.path().join("out/triton-tuned.json");
-        let mut tuned: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         let found = tuned["kernels"][0]["kwargs"]["XBLOCK"]["int"].as_u64().unwrap();
         let cache = ("TORCHINDUCTOR_CACHE_DIR", "out/inductor-cache");
         let printed = program.alone("compiled.py", &[descends, &[cache]].concat());
@@ -216,7 +221,6 @@ fn a_kernel_of_inductors_goes_the_same_way() {
 #[test]
 fn a_template_of_inductors_is_chosen_by_times() {
     let Some(program) = Program::new() else { return };
-    let machine = HipMachine::new("gfx942-304");
     for (library, takes) in [("100", "triton_mm"), ("0.001", "mm")] {
         let _ = std::fs::remove_dir_all(program.folder.path().join("kernels"));
         let library = [("STAND_IN_LIBRARY", library)];
@@ -237,13 +241,7 @@ fn a_template_of_inductors_is_chosen_by_times() {
             json(&expect(program.bluefin().args(["check", "--triton", "kernels", "--json", "--target", "gfx1100"]), 0));
         let results: Vec<_> = checked["candidates"].as_array().unwrap().iter().map(|one| &one["result"]).collect();
         assert_eq!(results, ["right"; 6]);
-        let mut tune = program.bluefin();
-        tune.args(["tune", "--triton", "kernels", "--device", "gpu", "--budget", "thorough"]);
-        tune.envs(machine.environment()).env("BLUEFIN_STANDIN_BACKEND", "executed");
-        tune.env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
-        expect(&mut tune, 0);
-        let path = program.folder.path().join("out/triton-tuned.json");
-        let tuned: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let (_, tuned) = program.tuned(&["--budget", "thorough"]);
         let rows = tuned["kernels"].as_array().unwrap().iter();
         let ms = |row: &&Value| row["median_ms"].as_f64().unwrap();
         let fastest = rows.min_by(|one, other| ms(one).total_cmp(&ms(other))).unwrap();
@@ -397,19 +395,13 @@ fn a_launch_without_an_autotuner_is_one_config() {
     ));
     let of_shift = report["candidates"].as_array().unwrap().iter().filter(|one| one["solver"] == "shift");
     assert_eq!(of_shift.count(), 16, "blocks, warps and stages beside its own: {report}");
-    let machine = HipMachine::new("gfx942-304");
-    let mut tune = program.bluefin();
-    tune.args(["tune", "--triton", "kernels", "--device", "gpu"]).envs(machine.environment());
-    tune.env("BLUEFIN_STANDIN_BACKEND", "executed").env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
-    expect(&mut tune, 0);
-    let path = program.folder.path().join("out/triton-tuned.json");
-    let mut tuned: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let (_, mut tuned) = program.tuned(&[]);
     for kernel in tuned["kernels"].as_array_mut().unwrap().iter_mut().filter(|one| one["function"] == "shift") {
         assert_eq!(kernel["jit"], true);
         kernel["kwargs"]["BLOCK"]["int"] = 256.into();
         kernel["options"]["num_warps"]["int"] = 8.into();
     }
-    std::fs::write(&path, tuned.to_string()).unwrap();
+    std::fs::write(program.folder.path().join("out/triton-tuned.json"), tuned.to_string()).unwrap();
     let apply = |kernels| {
         let environment = [("STAND_IN_KERNELS", kernels)];
         let output = expect(&mut program.run(&["apply", "--triton", "out"], "program.py", &environment), 0);

@@ -259,9 +259,8 @@ impl Winner {
             return self.of_inductor(place, capture, architecture, own);
         }
         if capture.cache.template.is_some() && capture.cache.why.is_none() {
-            let not_here = || format!("Inductor wrote it for {own}, and writes another for {architecture}");
             let not_beside = || "it was not timed beside the config that the program ran".to_string();
-            return Err(if architecture == own { not_beside() } else { not_here() });
+            return Err(if architecture == own { not_beside() } else { of_inductors(own, architecture) });
         }
         let Some((folder, file)) = capture.places().get(architecture).copied() else {
             let elsewhere = || format!("its capture on {own} does not say where Triton looks for it on {architecture}");
@@ -282,7 +281,7 @@ impl Winner {
         own: &str,
     ) -> Result<Cached, String> {
         if architecture != own {
-            return Err(format!("Inductor wrote it for {own}, and writes another for {architecture}"));
+            return Err(of_inductors(own, architecture));
         }
         let words = Words::of(capture);
         let chosen = |config: &Config| (self.part(&config.kwargs, &words), self.part(&config.options, &words));
@@ -319,6 +318,11 @@ impl Winner {
         };
         names.iter().map(of).collect()
     }
+}
+
+/// Why what Inductor wrote for GPUs of `own` is of no use on others.
+fn of_inductors(own: &str, architecture: &str) -> String {
+    format!("Inductor wrote it for {own}, and writes another for {architecture}")
 }
 
 /// A GPU of this architecture, as Triton names it.

@@ -1,6 +1,5 @@
 //! Kernels with what programs do besides calling a function with tensors and numbers.
 
-use bluefin_test_support::hip::HipMachine;
 use serde_json::Value;
 
 use super::Program;
@@ -16,17 +15,6 @@ impl Program {
         let report: Value = serde_json::from_str(text(&output.stderr).lines().last().unwrap()).unwrap();
         assert_eq!(report["left"], Value::Array(Vec::new()));
         report
-    }
-
-    /// Tunes what was captured on a stand-in for a GPU, and returns `triton-tuned.json`.
-    fn tuned(&self) -> Value {
-        let machine = HipMachine::new("gfx942-304");
-        let mut tune = self.bluefin();
-        tune.args(["tune", "--triton", "kernels", "--device", "gpu"]).envs(machine.environment());
-        tune.env("BLUEFIN_STANDIN_BACKEND", "executed").env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
-        expect(&mut tune, 0);
-        let path = self.folder.path().join("out/triton-tuned.json");
-        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
     }
 
     /// What the program prints and bluefin says where it is given `tuned`.
@@ -82,7 +70,7 @@ fn what_programs_do_besides_is_captured_and_right() {
 fn what_programs_do_besides_comes_back() {
     let Some(program) = Program::new() else { return };
     program.captured_wild("words guessed split");
-    let mut tuned = program.tuned();
+    let mut tuned = program.tuned(&[]).1;
     let mut of = |function: &str, change: &dyn Fn(&mut Value)| {
         let kernels = tuned["kernels"].as_array_mut().unwrap();
         kernels.iter_mut().filter(|one| one["function"] == function).for_each(change);
