@@ -162,7 +162,7 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_tile(const Element* dy, const Element* we
 #endif
 
 KERNEL BLOCK_OF(256) conv_bwd_channels_last(const Element* dy, Element* workspace, int channels, int pixels) {
-    channels_last(dy, workspace, channels, pixels);
+    channels_last(dy, workspace, channels, pixels, block_x());
 }
 
 KERNEL BLOCK_OF(256) conv_bwd_filters_by_tap(const Element* wei, Element* workspace, CONV_PARAMETERS) {

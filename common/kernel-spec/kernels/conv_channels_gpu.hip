@@ -21,22 +21,25 @@ struct Channels {
 // Where the workspace goes on behind so many elements.
 DEVICE Element* behind(Element* from, int elements) { return from + (elements + 127ll) / 128 * 128; }
 
-// Copies `from`, images x channels x pixels, to `to`, images x pixels x channels: 32 x 32 a block of 256 threads.
-DEVICE void channels_last(const Element* from, Element* to, int channels, int pixels) {
-    SHARED Element tile[32][33];
+// Copies `from`, images x channels x pixels, to `to`, images x pixels x channels, whose channels are even: tile `block` of an image, 64
+// channels of 32 pixels a block of 256 threads.
+DEVICE void channels_last(const Element* from, Element* to, int channels, int pixels, int block) {
+    SHARED Element tile[64][33];
     const int across = ceil_div(pixels, 32), thread = thread_x();
-    const int pixel0 = block_x() % across * 32, channel0 = block_x() / across * 32;
+    const int pixel0 = block % across * 32, channel0 = block / across * 64;
     const long long image = (long long)block_y() * channels * pixels;
 #pragma unroll
-    for (int i = 0; i < 32; i += 8) {
+    for (int i = 0; i < 64; i += 8) {
         const int channel = channel0 + thread / 32 + i, pixel = pixel0 + thread % 32;
         if (channel < channels && pixel < pixels) tile[thread / 32 + i][thread % 32] = from[image + channel * pixels + pixel];
     }
     barrier();
+    const int pair = thread % 32 * 2, channel = channel0 + pair;
 #pragma unroll
     for (int i = 0; i < 32; i += 8) {
-        const int pixel = pixel0 + thread / 32 + i, channel = channel0 + thread % 32;
-        if (channel < channels && pixel < pixels) to[image + pixel * channels + channel] = tile[thread % 32][thread / 32 + i];
+        const int row = thread / 32 + i, pixel = pixel0 + row;
+        if (channel >= channels || pixel >= pixels) continue;
+        *(Vec<Element, 2>*)(to + image + pixel * channels + channel) = Vec<Element, 2>{tile[pair][row], tile[pair + 1][row]};
     }
 }
 

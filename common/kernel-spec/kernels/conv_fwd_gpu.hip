@@ -151,7 +151,7 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_tile(const Element* x, const Element* wei
 #endif
 
 KERNEL BLOCK_OF(256) conv_fwd_channels_last(const Element* x, Element* workspace, int channels, int pixels) {
-    channels_last(x, workspace, channels, pixels);
+    channels_last(x, workspace, channels, pixels, block_x());
 }
 
 KERNEL BLOCK_OF(256) conv_fwd_filters_by_tap(const Element* wei, Element* workspace, CONV_PARAMETERS) {

@@ -120,21 +120,45 @@ DEVICE void weights_tile(const Conv& v, const Element* x, const Element* dy, con
 }
 
 #if defined(CHANNELS_LAST)
-// The same with x and dy laid out anew in the workspace, one behind the other, and the parts behind them.
-KERNEL BLOCK_OF(256) conv_wrw_x_channels_last(const Element* x, Element* workspace, CONV_PARAMETERS) {
-    channels_last(x, workspace, c, h * w);
+// The same with x and dy laid out anew in the workspace, one behind the other, and the parts behind them. One launch for both images: the
+// smaller ones take no longer than it takes to begin.
+KERNEL BLOCK_OF(256) conv_wrw_channels_last(const Element* x, const Element* dy, Element* workspace, CONV_PARAMETERS) {
+    const int tiles = ceil_div(h * w, 32) * ceil_div(c, 64);
+    const bool is_x = block_x() < tiles;
+    channels_last(is_x ? x : dy, is_x ? workspace : behind(workspace, n * c * h * w), is_x ? c : k, is_x ? h * w : oh * ow,
+                  is_x ? block_x() : block_x() - tiles);
 }
 
-KERNEL BLOCK_OF(256) conv_wrw_dy_channels_last(const Element* dy, Element* workspace, CONV_PARAMETERS) {
-    channels_last(dy, behind(workspace, n * c * h * w), k, oh * ow);
-}
+// What is written where nothing has to be summed: a row is an output channel, a column tap and input channel.
+struct WeightsOut {
+    Element* data;
+    Channels channels;
+    int rows;
 
-KERNEL BLOCK_OF(TILE_THREADS) conv_wrw_taps(Element* workspace, CONV_PARAMETERS) {
+    template <int V> DEVICE void store(int row, int column, Vec<float, V> value) const {
+        if (row >= rows) return;
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+            const int k = column + j;
+            if (k >= channels.count() * TAPS) continue;
+            data[(row * channels.count() + channels.channel(k)) * TAPS + channels.tap(k)] = (Element)value[j];
+        }
+    }
+};
+
+KERNEL BLOCK_OF(TILE_THREADS) conv_wrw_taps(Element* workspace, Element* dwei, CONV_PARAMETERS) {
     const Conv v = {CONV_SIZES};
     const int rows = v.out_channels(), columns = v.in_channels() * TAPS;
     Element* dy = behind(workspace, n * c * h * w);
+#if SPLIT > 1
     float* part = (float*)behind(dy, n * k * oh * ow) + (block_y() * (long long)g + block_z()) * rows * columns;
     weights_tile(v, workspace, dy, MatrixOut<float>{part, rows, columns}, span_of(n * oh * ow, BK, block_y(), SPLIT));
+#elif FY * FX > 1
+    const WeightsOut out = {dwei + block_z() * rows * columns, Channels(v.in_channels()), rows};
+    weights_tile(v, workspace, dy, out, {0, n * oh * ow});
+#else
+    weights_tile(v, workspace, dy, MatrixOut<Element>{dwei + block_z() * rows * columns, rows, columns}, {0, n * oh * ow});
+#endif
 }
 
 // Sums the parts, whose taps lie around the channels, to weights whose taps lie within.
@@ -149,7 +173,7 @@ KERNEL BLOCK_OF(256) conv_wrw_reduce_taps(Element* workspace, Element* dwei, CON
     for (int p = 0; p < SPLIT; ++p) sum += parts[p * (long long)elements + from];
     dwei[index] = (Element)sum;
 }
-#elif defined(SPLIT)
+#elif SPLIT > 1
 KERNEL BLOCK_OF(TILE_THREADS)
 conv_wrw_tile_split(const Element* x, const Element* dy, float* partial, CONV_PARAMETERS) {
     const Conv v = {CONV_SIZES};

@@ -180,9 +180,17 @@ impl KernelSpec {
             false => Vec::new(),
         };
         let own = self.parts(solver, &candidate.params, scope)?;
-        let launch = |launch: &LaunchSpec| launch.evaluate(&mut values, &scope.target, &buffers, &own);
-        let launches = solver.launches.iter().map(launch).collect::<Result<Vec<_>, _>>()?;
-        let typed = if is_python { self.typed(solver, &launches, workspace, scope)? } else { Vec::new() };
+        let mut launches = Vec::with_capacity(solver.launches.len());
+        for launch in &solver.launches {
+            if launch.when.bool(&mut values)? {
+                launches.push((launch, launch.evaluate(&mut values, &scope.target, &buffers, &own)?));
+            }
+        }
+        if launches.is_empty() {
+            return Err(fail("`when` is false for each of its launches".to_string()));
+        }
+        let typed = if is_python { self.typed(&launches, workspace, scope)? } else { Vec::new() };
+        let launches = launches.into_iter().map(|(_, launch)| launch).collect();
         let (defines, constants) = (defines.into_iter().collect(), constants.into_iter().collect());
         Ok(Build { defines, constants, launches, typed, workspace })
     }
@@ -190,8 +198,7 @@ impl KernelSpec {
     /// What a compiler may know of the arguments of `launches`.
     fn typed(
         &self,
-        solver: &Solver,
-        launches: &[Launch],
+        launches: &[(&LaunchSpec, Launch)],
         workspace: u64,
         scope: &Scope,
     ) -> Result<Vec<Vec<Typed>>, SpecError> {
@@ -235,11 +242,10 @@ impl KernelSpec {
                 Argument::F64(_) => plain(ArgumentKind::F64),
             }
         };
-        let launches = launches.iter().zip(&solver.launches);
-        let of_launch = |(launch, spec): (&Launch, &LaunchSpec)| {
+        let of_launch = |(spec, launch): &(&LaunchSpec, Launch)| {
             launch.arguments.iter().zip(&spec.arguments).zip(&spec.varying).map(typed).collect()
         };
-        Ok(launches.map(of_launch).collect())
+        Ok(launches.iter().map(of_launch).collect())
     }
 }
 

@@ -183,6 +183,9 @@ pub(super) enum Bind {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawLaunch {
     pub(super) entry: String,
+    /// Whether a candidate has the launch at all.
+    #[serde(default = "Scalar::yes")]
+    pub(super) when: Scalar,
     pub(super) arguments: Vec<RawArgument>,
     pub(super) grid: Option<Vec<Scalar>>,
     pub(super) block: Option<Vec<Scalar>>,

@@ -250,6 +250,8 @@ enum TypeOf {
 #[derive(Clone, Debug)]
 struct LaunchSpec {
     entry: String,
+    /// Of which candidates it is a launch.
+    when: Expression,
     arguments: Vec<ArgumentSpec>,
     /// For each argument whether it depends on a param that is bound at launch.
     varying: Vec<bool>,

@@ -33,6 +33,11 @@ fn mistakes_are_found_when_a_spec_is_loaded() {
         ("flags = [\"-O3\"]", "flag = [\"-O3\"]", "line 8: unknown field `flag`"),
         ("n > 0", "q > 0", "line 9: applicable: `q > 0"),
         ("n > 0", "(n > 0", "applicable"),
+        (
+            "entry = \"axpy_tiled\"",
+            "entry = \"axpy_tiled\"\nwhen = \"PART > 1\"",
+            "solver[1].launch[0].when: `PART > 1`",
+        ),
         ("\"half = n / 2\"", "\"half\"", "let[1]: found \"half\", expected name = expression"),
         ("\"half = n / 2\"", "\"n = 2\"", "let[1]: found \"n\", expected a name that is not taken"),
         ("\"half = n / 2\"", "\"if = 2\"", "let[1]"),

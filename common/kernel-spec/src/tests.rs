@@ -167,6 +167,27 @@ fn a_candidate_is_built() {
 }
 
 #[test]
+fn a_candidate_has_the_launches_that_are_for_it() {
+    let split = SPEC.replacen("entry = \"axpy_reduce\"", "entry = \"axpy_reduce\"\nwhen = \"SPLIT > 1\"", 1);
+    let spec = KernelSpec::load(&bundle(&split)).unwrap();
+    let scope = scope(&spec, 1000);
+    let solver = spec.solver("Tiled").unwrap();
+    let entries = |spec: &KernelSpec, params: &str| {
+        let params = solver.parse_params(params).unwrap();
+        let built = spec.build(&Candidate { solver: "Tiled".to_string(), params }, &scope)?;
+        Ok::<_, crate::SpecError>(built.launches.into_iter().map(|launch| launch.entry).collect::<Vec<_>>())
+    };
+    assert_eq!(entries(&spec, "64,2,plain,1").unwrap(), ["axpy_tiled"]);
+    assert_eq!(entries(&spec, "64,2,plain,2").unwrap(), ["axpy_tiled", "axpy_reduce"]);
+    for (when, expected) in [("false", "`when` is false for each of its launches"), ("\"n\"", "expected a bool")] {
+        let never = SPEC.replace("entry = \"axpy_", &format!("when = {when}\nentry = \"axpy_"));
+        let never = KernelSpec::load(&bundle(&never)).unwrap();
+        let error = entries(&never, "64,2,plain,1").expect_err(when).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn candidates_from_outside_are_checked() {
     let spec = spec();
     let scope = scope(&spec, 1000);

@@ -249,8 +249,9 @@ impl Loader<'_> {
         for (index, argument) in raw.arguments.iter().enumerate() {
             arguments.push(self.argument(argument, &format!("{field}.arguments[{index}]"), names, context)?);
         }
+        let when = self.expression(&raw.when, &format!("{field}.when"), names)?;
         let geometry = self.geometry(raw, field, names, context)?;
-        Ok(LaunchSpec { entry: raw.entry.clone(), arguments, varying: Vec::new(), geometry })
+        Ok(LaunchSpec { entry: raw.entry.clone(), when, arguments, varying: Vec::new(), geometry })
     }
 
     fn argument(
