@@ -92,6 +92,9 @@ struct LayerArgs {
     /// Columns of a group of the weights that has a scale, in int4_w4a16 and int8_w8a16
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     group_size: Option<u32>,
+    /// Each group has a zero point as well
+    #[arg(long, requires = "group_size")]
+    zero_points: bool,
     #[command(flatten)]
     source: SourceArgs,
 }
@@ -210,6 +213,7 @@ impl LayerArgs {
             ("--half", self.half.is_some()),
             ("--per-channel", self.per_channel),
             ("--group-size", self.group_size.is_some()),
+            ("--zero-points", self.zero_points),
             ("--installed", self.source.is_given()),
         ];
         flags.into_iter().find_map(|(flag, given)| given.then_some(flag))
@@ -228,7 +232,8 @@ impl LayerArgs {
             anyhow::bail!("{path}: found a file of {found}, expected one of {engine} as the first is");
         }
         let half = if self.half.as_deref() == Some("fp16") { "FP16" } else { "BF16" };
-        let sizes = LayerSizes { hidden, topk, half, per_channel: self.per_channel, group: self.group_size };
+        let (per_channel, group, zero_points) = (self.per_channel, self.group_size, self.zero_points);
+        let sizes = LayerSizes { hidden, topk, half, per_channel, group, zero_points };
         let source = self.source.source(engine)?;
         let read = |path: &PathBuf| LayerFile::read(path, known, sizes, source.clone());
         files.iter().map(|path| Ok(Box::new(read(path)?) as Box<dyn Subject>)).collect()

@@ -32,6 +32,10 @@ use crate::workers::LoadArgs;
 /// Where the work is kept that no fleet does.
 const STATE: &str = "serving.db";
 
+/// Rows of a batch size that are tried, a tenth of what an engine's own tuner tries. With 64 one row in eight was more than 1 % slower than the
+/// best of all, on an H100 and on an H200, with these none (docs/serving.md).
+const ROWS: CandidateBudget = CandidateBudget::Candidates(112);
+
 /// Tune a model's mixtures of experts, here or over a fleet, and write the engine's config files
 #[derive(clap::Args)]
 #[command(mut_arg("state", |arg| arg.help("Keep it in this file [default: serving.db, where there is no --fleet]")))]
@@ -52,7 +56,7 @@ pub struct TuneArgs {
     #[arg(long, requires_all = ["device", "gpu"], conflicts_with_all = ["compile_slots", "sustained"])]
     fleet: bool,
     /// Candidates of each solver for each batch size: quick (8), normal (16), thorough (64), all, or a number
-    #[arg(long, default_value_t = CandidateBudget::THOROUGH)]
+    #[arg(long, default_value_t = ROWS)]
     budget: CandidateBudget,
     #[command(flatten)]
     search: SearchArgs,

@@ -238,6 +238,10 @@ fn a_ladder_of_four_bits_is_tuned_and_verified() {
     let judged: Value = serde_json::from_slice(&expect(&mut bench.command(&verify), 0).stdout).unwrap();
     let rows = judged[0]["rows"].as_array().unwrap();
     assert!(rows.iter().all(|row| row["time"]["median_ms"].is_number()), "{judged:#}");
+    // Another kernel of the same file, as no name says that groups have zero points.
+    let zeros: Value =
+        serde_json::from_slice(&expect(bench.command(&verify[..11]).arg("--zero-points"), 0).stdout).unwrap();
+    assert!(zeros[0]["rows"][0]["time"]["median_ms"].is_number(), "{zeros:#}");
     std::fs::write(bench.folder().join(VERIFIED), rows_of(&[RUNS])).unwrap();
     let error = text(&expect(&mut bench.verify(&["--group-size", "32"]), 1).stderr);
     assert!(error.contains(".json: expected a file for int4_w4a16 or int8_w8a16"), "{error}");

@@ -36,6 +36,8 @@ pub struct LayerSizes {
     pub per_channel: bool,
     /// Columns of a group that has a scale, which no name says.
     pub group: Option<u32>,
+    /// Each of them has a zero point as well.
+    pub zero_points: bool,
 }
 
 /// A file of an engine.
@@ -69,14 +71,14 @@ impl LayerFile {
         let firsts = first.is_some().then(|| file.rows().filter_map(|(size, _)| of_first(size)).collect());
         let known = super::beside(known, &name_of(path));
         let known = known.map(|other| ConfigFile::read(&other, found.engine)).transpose()?;
-        let LayerSizes { hidden, topk, half, per_channel, group } = sizes;
+        let LayerSizes { hidden, topk, half, per_channel, group, zero_points } = sizes;
         if per_channel && (name.dtype != Some(Precision::Fp8W8A8) || name.block_shape.is_some()) {
             let expected = "expected a file for fp8_w8a8 without blocks, whose scales may be those of channels";
             anyhow::bail!("{}: {expected}", path.display());
         }
         let per_channel = per_channel || name.per_channel;
         let block_shape = name.block_shape.or(group.map(|group| [0, group]));
-        let storage = Storage { dtype: name.dtype, block_shape, per_channel, zero_points: false };
+        let storage = Storage { dtype: name.dtype, block_shape, per_channel, zero_points };
         if group.is_some() && storage.group().is_none() {
             anyhow::bail!(
                 "{}: expected a file for int4_w4a16 or int8_w8a16, whose weights may be in groups",

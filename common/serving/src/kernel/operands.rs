@@ -50,7 +50,7 @@ pub(super) struct Sizes<'a> {
 }
 
 const EXPECTED: &str = "16 bits, fp8_w8a8 or int8_w8a8 with a scale for each expert, channel or block, int8_w8a16 with one for each channel, \
-     or int8_w8a16 or int4_w4a16 in groups of an even size";
+     or int8_w8a16 or int4_w4a16 in groups of an even size (--group-size)";
 
 impl Operands {
     /// # Errors
