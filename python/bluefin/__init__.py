@@ -76,7 +76,8 @@ def tune(*files, kernel=None, size=None, device=None, budget=None, state="bluefi
     """Tunes problems on this machine and writes the databases, as `bluefin tune` does; the same call again continues.
 
     `files`: files of driver commands. `kernel`: a kernel spec, or several. `size`: the sizes of one problem of it as a dict, or a list
-    of such. `flags`: any other flag of the verb by its name: `direction="F"`, `time="10m"`, `remeasure=True`.
+    of such. `flags`: any other flag of the verb by its name: `direction="F"`, `time="10m"`, `remeasure=True`; `with_="triton"`, since
+    `with` is a word of Python.
 
     Returns a `Tuned`. A problem without a winner is no error: look at `Tuned.complete`.
     """
@@ -144,7 +145,8 @@ def _word(value):
 def _flags(flags):
     words = []
     for name, value in flags.items():
-        flag = "--" + name.replace("_", "-")
+        # Words of Python end in an underscore.
+        flag = "--" + name.rstrip("_").replace("_", "-")
         if value is True:
             words.append(flag)
         elif value is not None and value is not False:
