@@ -20,7 +20,7 @@ use crate::common::{Running, bluefin, expect, json, text, write};
 
 /// Both orders of operands, both layouts, and a sum that is cut into parts.
 const PRODUCTS: &str =
-    "gemmfp16 -m 33 -n 40 -k 48 -v 1\ngemmbfp16 -m 24 -n 37 -k 20 -u 1 -C 1\ngemm -m 20 -n 24 -k 1056\n";
+    "gemmfp16 -m 33 -n 40 -k 48 -v 1\ngemmbfp16 -m 24 -n 37 -k 20 -u 1 -C 1 -b 3\ngemm -m 20 -n 24 -k 1056 -b 2\n";
 
 /// What an executed GPU has beside the machine's own environment.
 fn executed() -> [(&'static str, OsString); 2] {
@@ -137,7 +137,7 @@ async fn both_meet_in_one_play_off_here() {
 fn other_types_are_tritons_alone() {
     let Some(bench) = Bench::new() else { return };
     let types = "gemmfp8 -m 20 -n 17 -k 33\ngemmbfp8 -m 20 -n 17 -k 33 -u 1 -C 1 --b_type FP8 --c_type FP16\n\
-        gemmint8 -m 20 -n 17 -k 33 -v 1\ngemmfp16 -m 20 -n 17 -k 33 -C 1 --c_type FP32\n";
+        gemmint8 -m 20 -n 17 -k 33 -v 1 -b 2\ngemmfp16 -m 20 -n 17 -k 33 -C 1 --c_type FP32\n";
     write(bench.machine.folder(), "types.txt", types);
     let check = ["check", "types.txt", "--with", "triton", "--target", "gfx942", "--budget", "2", "--json"];
     let checked = json(&expect(&mut bench.bluefin(&check), 0));

@@ -1,4 +1,5 @@
-"""C (m x n) = A (m x k) x B (k x n), plus a bias for each row of C if there is one. C is row major."""
+"""C (m x n) = A (m x k) x B (k x n), plus a bias for each row of C if there is one. C is row major. BATCHED: many of them, one behind the
+other in memory, whose number is the last index of a program."""
 
 import triton
 import triton.language as tl
@@ -7,11 +8,14 @@ import triton.language as tl
 @triton.jit
 def gemm_reference(
     a, b, c, bias, m, n, k, a_row, a_column, b_row, b_column, BIAS: tl.constexpr, INTEGER: tl.constexpr,
-    SWAPPED: tl.constexpr = False,
+    SWAPPED: tl.constexpr = False, BATCHED: tl.constexpr = False,
 ):
     """Sums in FP32, of products in FP32. SWAPPED: C is B x A."""
     if SWAPPED:
         a, b = b, a
+    if BATCHED:
+        number = tl.program_id(1).to(tl.int64)
+        a, b, c = a + number * (m * k), b + number * (k * n), c + number * (m * n)
     columns = tl.cdiv(n, 64)
     row = tl.program_id(0) // columns * 64 + tl.arange(0, 64)
     column = tl.program_id(0) % columns * 64 + tl.arange(0, 64)
@@ -76,11 +80,14 @@ def product(
 def gemm(
     a, b, c, bias, m, n, k, a_row, a_column, b_row, b_column, group, BLOCK_SIZE_M: tl.constexpr, BLOCK_SIZE_N: tl.constexpr,
     BLOCK_SIZE_K: tl.constexpr, EVEN_K: tl.constexpr, XCDS: tl.constexpr, BIAS: tl.constexpr, PRECISION: tl.constexpr,
-    INTEGER: tl.constexpr, SWAPPED: tl.constexpr = False,
+    INTEGER: tl.constexpr, SWAPPED: tl.constexpr = False, BATCHED: tl.constexpr = False,
 ):
     """SWAPPED: C is B x A."""
     if SWAPPED:
         a, b = b, a
+    if BATCHED:
+        number = tl.program_id(1).to(tl.int64)
+        a, b, c = a + number * (m * k), b + number * (k * n), c + number * (m * n)
     SUM: tl.constexpr = tl.int32 if INTEGER else tl.float32
     down, along = place(tl.program_id(0), tl.cdiv(m, BLOCK_SIZE_M), tl.cdiv(n, BLOCK_SIZE_N), group, XCDS)
     row = down * BLOCK_SIZE_M + tl.arange(0, BLOCK_SIZE_M)
@@ -99,12 +106,21 @@ def gemm(
 def gemm_part(
     a, b, parts, m, n, k, a_row, a_column, b_row, b_column, group, BLOCK_SIZE_M: tl.constexpr, BLOCK_SIZE_N: tl.constexpr,
     BLOCK_SIZE_K: tl.constexpr, PRECISION: tl.constexpr, INTEGER: tl.constexpr, SWAPPED: tl.constexpr = False,
+    BATCHED: tl.constexpr = False,
 ):
-    """The sum over the `k` elements of one part."""
+    """The sum over the `k` elements of one part. The same part of each product lies side by side."""
     if SWAPPED:
         a, b = b, a
     SUM: tl.constexpr = tl.int32 if INTEGER else tl.float32
     part = tl.program_id(1)
+    to = parts.to(tl.pointer_type(SUM))
+    if BATCHED:
+        number = tl.program_id(2).to(tl.int64)
+        whole = k * tl.num_programs(1)
+        a, b = a + number * (m * whole), b + number * (whole * n)
+        to += (part.to(tl.int64) * tl.num_programs(2) + number) * (m * n)
+    else:
+        to += part.to(tl.int64) * m * n
     down, along = place(tl.program_id(0), tl.cdiv(m, BLOCK_SIZE_M), tl.cdiv(n, BLOCK_SIZE_N), group, 1)
     row = down * BLOCK_SIZE_M + tl.arange(0, BLOCK_SIZE_M)
     column = along * BLOCK_SIZE_N + tl.arange(0, BLOCK_SIZE_N)
@@ -112,7 +128,6 @@ def gemm_part(
         a, b, m, n, k, part * k, a_row, a_column, b_row, b_column, row, column, SUM, BLOCK_SIZE_K, True, PRECISION,
         BLOCK_SIZE_M, BLOCK_SIZE_N,
     )
-    to = parts.to(tl.pointer_type(SUM)) + part.to(tl.int64) * m * n
     mask = (row[:, None] < m) & (column[None, :] < n)
     tl.store(to + row[:, None] * n + column[None, :], sums, mask=mask)
 
