@@ -8,6 +8,7 @@ use bluefin_campaign::gemm::kind::ProductKindArgs;
 use bluefin_campaign::machine::local::{Compilers, LocalDevice};
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
+use bluefin_campaign::serving::ROWS;
 use bluefin_campaign::site::Site;
 use bluefin_campaign::verify::{
     Bench, CacheFolder, Judged, LayerFile, LayerSizes, ProductFile, Remedy, Retune, Subject, Verified, verify,
@@ -48,7 +49,7 @@ pub struct VerifyArgs {
     #[arg(long)]
     retune: bool,
     /// Candidates of each solver, with --retune
-    #[arg(long, default_value_t = CandidateBudget::THOROUGH, requires = "retune")]
+    #[arg(long, default_value_t = ROWS, requires = "retune")]
     budget: CandidateBudget,
     /// Devices, all of one target, as `bluefin devices` shows them
     #[arg(long, value_name = "DEVICE", default_value = "gpu")]

@@ -9,7 +9,7 @@ use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::machine::local::{Compilers, LocalDevice};
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_campaign::search::SearchArgs;
-use bluefin_campaign::serving::{How, Ladder, Rung, Tuned};
+use bluefin_campaign::serving::{How, Ladder, ROWS, Rung, Tuned};
 use bluefin_campaign::site::Site;
 use bluefin_common::arch::{self, Architecture};
 use bluefin_common::spelled::human;
@@ -31,10 +31,6 @@ use crate::workers::LoadArgs;
 
 /// Where the work is kept that no fleet does.
 const STATE: &str = "serving.db";
-
-/// Rows of a batch size that are tried, a tenth of what an engine's own tuner tries. With 64 one row in eight was more than 1 % slower than the
-/// best of all, on an H100 and on an H200, with these none (docs/serving.md).
-const ROWS: CandidateBudget = CandidateBudget::Candidates(112);
 
 /// Tune a model's mixtures of experts, here or over a fleet, and write the engine's config files
 #[derive(clap::Args)]

@@ -282,3 +282,42 @@ fn convolution_backward() {
 fn convolution_weights() {
     convolutions(Direction::BackwardWeights, "conv-wrw-gpu", "BluefinConvWrwGpu");
 }
+
+/// Sums that nobody splits are written as they are, and pixels are read four at a time where eight would be of two channels: more channels than
+/// are laid out anew at a time, and places outside of every tile.
+#[test]
+fn convolution_weights_in_one_part() {
+    const LARGE: &[(&str, i64)] = &[("BM", 64), ("BN", 64), ("WM", 1), ("WN", 1), ("STAGES", 3), ("SPLIT", 1)];
+    const PARTS: &[(&str, i64)] = &[("BM", 64), ("BN", 64), ("WM", 1), ("WN", 1), ("STAGES", 3), ("SPLIT", 2)];
+    const CDNA: &[(&str, i64)] = &[("BM", 64), ("BN", 128), ("SPLIT", 1)];
+    let solver = |name: &str| format!("BluefinConvWrwGpu{name}");
+    for ([c, k], size, filter, stride, layout, names) in [
+        ([80, 16], 6, 1, 1, Layout::Nchw, &["Warpgroup"][..]),
+        ([16, 80], 7, 1, 2, Layout::Nchw, &["WarpgroupChannelsLast"]),
+        ([16, 16], 7, 3, 2, Layout::Nchw, &["Warpgroup", "WarpgroupChannelsLast"]),
+        ([16, 16], 7, 3, 1, Layout::Nhwc, &["Warpgroup"]),
+    ] {
+        let shape = ConvShape {
+            n: 2,
+            c,
+            k,
+            group: 2,
+            input: [1, size, size],
+            filter: [1, filter, filter],
+            stride: [1, stride, stride],
+            pad: [0, filter / 2, filter / 2],
+            x_layout: layout,
+            w_layout: layout,
+            y_layout: layout,
+            ..ConvShape::plain(Direction::BackwardWeights, DataType::Fp16)
+        };
+        let problem = Problem::Conv(ConvProblem::new(shape).unwrap());
+        let Some(hopper) = Bench::new("conv-wrw-gpu", &problem, "sm_90-132") else { return };
+        let want = hopper.reference();
+        for name in names {
+            hopper.check_against(&want, &[(&solver(name), LARGE), (&solver(name), PARTS)]);
+        }
+        let cdna = Bench::new("conv-wrw-gpu", &problem, "gfx942-304").unwrap();
+        cdna.check_against(&want, &[(&solver("MatrixCore"), CDNA)]);
+    }
+}
