@@ -186,9 +186,6 @@ impl KernelSpec {
                 launches.push((launch, launch.evaluate(&mut values, &scope.target, &buffers, &own)?));
             }
         }
-        if launches.is_empty() {
-            return Err(fail("`when` is false for each of its launches".to_string()));
-        }
         let typed = if is_python { self.typed(&launches, workspace, scope)? } else { Vec::new() };
         let launches = launches.into_iter().map(|(_, launch)| launch).collect();
         let (defines, constants) = (defines.into_iter().collect(), constants.into_iter().collect());

@@ -179,12 +179,20 @@ fn a_candidate_has_the_launches_that_are_for_it() {
     };
     assert_eq!(entries(&spec, "64,2,plain,1").unwrap(), ["axpy_tiled"]);
     assert_eq!(entries(&spec, "64,2,plain,2").unwrap(), ["axpy_tiled", "axpy_reduce"]);
-    for (when, expected) in [("false", "`when` is false for each of its launches"), ("\"n\"", "expected a bool")] {
+    for (when, expected) in [("false", "the constraint `(false) || (false)` is false"), ("\"n\"", "expecting bool")] {
         let never = SPEC.replace("entry = \"axpy_", &format!("when = {when}\nentry = \"axpy_"));
         let never = KernelSpec::load(&bundle(&never)).unwrap();
         let error = entries(&never, "64,2,plain,1").expect_err(when).to_string();
         assert!(error.contains(expected), "{error}");
     }
+    // A point without a launch is none.
+    let when = |entry: &str, text: &str| {
+        text.replace(&format!("entry = \"{entry}\""), &format!("when = \"SPLIT > 1\"\nentry = \"{entry}\""))
+    };
+    let two = when("axpy_tiled", &when("axpy_reduce", SPEC));
+    let two = KernelSpec::load(&bundle(&two)).unwrap();
+    let points = two.candidates(two.solver("Tiled").unwrap(), &scope, 1000).unwrap().points;
+    assert!(!points.is_empty() && points.iter().all(|point| point.params[3] != Value::Int(1)), "{points:?}");
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl Loader<'_> {
             }
             None => (None, self.params(raw, field, space.as_ref(), &mut names)?),
         };
-        let constraints = self.constraints(raw, field, space.as_ref(), &names)?;
+        let mut constraints = self.constraints(raw, field, space.as_ref(), &names)?;
         let defines = self.defines(raw, field, &params, context.defines, &names)?;
         let constants = self.constants(raw, field, &params, &defines, context)?;
         let words = self.words(raw, field, &params)?;
@@ -109,6 +109,12 @@ impl Loader<'_> {
                 Ok(launched)
             })
             .collect::<Result<_, _>>()?;
+        // A point without a launch computes nothing.
+        let launched = raw.launch.iter().map(|launch| launch.when.text());
+        let launched: Vec<String> = launched.map(|when| format!("({when})")).collect();
+        if !launched.iter().any(|when| when == "(true)") {
+            constraints.push(self.condition(&launched.join(" || "), &format!("{field}.launch[0].when"), &names)?);
+        }
         let (name, is_candidate) = (raw.name.clone(), raw.candidate);
         Ok(Solver {
             name,
