@@ -411,7 +411,7 @@ class Giving:
         elif not self.apply.is_for_this_gpu():
             reason = f"what was found is for {self.apply.target['arch']}"
         elif any(described(choice) not in times for choice in asked.choices):
-            reason = "Inductor has choices that it had not when it was captured"
+            reason = "it has choices without a time: new ones, or those of a template of which no config ran"
         else:
             self.apply.given[told] = {"from": self.names[asked.place], "exact": True}
             return {choice: times[described(choice)] for choice in asked.choices}
