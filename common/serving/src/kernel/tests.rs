@@ -93,7 +93,7 @@ fn a_winner_is_a_row_of_the_engines() {
     assert_eq!(
         error,
         "found weights of int4_w4a16, expected 16 bits, fp8_w8a8 or int8_w8a8 with a scale for each expert, channel or block, \
-         int8_w8a16 with one for each channel, or int8_w8a16 or int4_w4a16 in groups of an even size"
+         int8_w8a16 with one for each channel, or int8_w8a16 or int4_w4a16 in groups of an even size (--group-size)"
     );
 }
 

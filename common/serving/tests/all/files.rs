@@ -102,11 +102,11 @@ fn what_is_wrong_with_shipped_files_is_found() {
         "sglang name 2",
         "sglang block 4",
         "sglang memory 2",
-        "sglang device 12",
+        "sglang device 10",
         "sglang gap 37",
         "vllm name 9",
         "vllm lowered 334",
-        "vllm device 5",
+        "vllm device 4",
         "vllm gap 29",
     ];
     assert_eq!(told, expected);
