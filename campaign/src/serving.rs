@@ -22,8 +22,9 @@ use crate::order::{CarriedOut, End, Order, Workers};
 use crate::site::Site;
 use crate::usage;
 
-/// Rows of a batch size that are tried unless another number is asked for, a tenth of those that an engine's tuner tries on NVIDIA's GPUs and that
-/// fit. With 64 one row in eight was more than 1 % slower than the best of all, on an H100 and on an H200, with these none (docs/serving.md).
+/// Rows of a batch size that are tried unless another number is asked for: a tenth of those that an engine's tuner tries on NVIDIA's GPUs and that
+/// fit. With 64, two rows of 18 on an H100 and two of eight on an H200 were more than 1 % slower than the best; with 112, none of these eight
+/// (docs/serving.md).
 pub const ROWS: CandidateBudget = CandidateBudget::Candidates(112);
 
 /// A layer with its problems.

@@ -120,8 +120,8 @@ DEVICE void weights_tile(const Conv& v, const Element* x, const Element* dy, con
 }
 
 #if defined(CHANNELS_LAST)
-// The same with x and dy laid out anew in the workspace, one behind the other, and the parts behind them. One launch for both images: the
-// smaller ones take no longer than it takes to begin.
+// The same with x and dy laid out anew in the workspace, one behind the other, and the parts behind them. One launch for both images:
+// small ones take less time than a launch.
 KERNEL BLOCK_OF(256) conv_wrw_channels_last(const Element* x, const Element* dy, Element* workspace, CONV_PARAMETERS) {
     const int tiles = ceil_div(h * w, 32) * ceil_div(c, 64);
     const bool is_x = block_x() < tiles;
