@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::failure::Attempt;
+use crate::tensor::Tensor;
 use crate::wire::Message;
 
 /// Names an artifact by content. Both fields are checked before every use.
@@ -35,10 +36,14 @@ pub struct Built {
 }
 
 impl Built {
-    /// Whether a launch passes a part of a buffer, which the first versions of messages can not say.
-    pub(crate) fn passes_parts(&self) -> bool {
+    /// Whether the first version of messages can say what its launches pass.
+    pub(crate) fn is_plain(&self) -> bool {
         let mut arguments = self.launches.iter().flat_map(|launch| &launch.arguments);
-        arguments.any(|argument| matches!(argument, Argument::BufferAt { .. }))
+        arguments.all(|argument| match argument {
+            Argument::BufferAt { .. } | Argument::WorkspaceAt(_) | Argument::Tensor(_) => false,
+            Argument::Buffer(_) | Argument::Workspace => true,
+            Argument::I32(_) | Argument::I64(_) | Argument::F32(_) | Argument::F64(_) => true,
+        })
     }
 
     /// The artifact, where there is exactly one.
@@ -118,6 +123,10 @@ pub enum Argument {
         /// Bytes of it before what is pointed to.
         bytes: u64,
     },
+    /// Pointer to this byte of the scratch memory.
+    WorkspaceAt(u64),
+    /// By value, as the device reads it; before it is compiled, whatever its kernel takes in place of it.
+    Tensor(Tensor),
 }
 
 /// What the compile cache knows of one set of compiler inputs.

@@ -241,7 +241,7 @@ impl Message for EvalJob {
             TaskRef::Inline(task) => task.is_plain(),
             TaskRef::None | TaskRef::Blob(_) => true,
         };
-        if is_plain && !self.built.iter().flatten().any(Built::passes_parts) { 1 } else { Self::VERSION }
+        if is_plain && self.built.iter().flatten().all(Built::is_plain) { 1 } else { Self::VERSION }
     }
 
     fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {

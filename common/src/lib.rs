@@ -54,6 +54,7 @@ pub mod store;
 pub mod suggest;
 pub mod target;
 pub mod task;
+pub mod tensor;
 pub mod value;
 pub mod waiting;
 pub mod wire;

@@ -63,7 +63,7 @@ impl Task {
                 && buffer.content == Content::Random
                 && !DataType::OF_BUFFERS.contains(&buffer.data_type)
         };
-        self.buffers.iter().all(is_plain) && !self.reference.passes_parts()
+        self.buffers.iter().all(is_plain) && self.reference.is_plain()
     }
 
     /// The data that its buffers hold before a launch, in the order of the buffers that have some.

@@ -11,6 +11,8 @@ use bluefin_kernel_spec::{Build, Bundle, KernelSpec};
 use crate::{entries, shim};
 
 /// What goes before the source of a reference.
+/// Bytes: Triton asks for 128.
+const SCRATCH_ALIGNMENT: u64 = 256;
 const CHECKS: &str = include_str!("check.hip");
 
 /// Files of a bundle are found by `#include <...>` too, as those of bluefin's shim are included.
@@ -154,25 +156,45 @@ impl Unit {
     pub(crate) fn complete(&self, compiled: Built) -> Built {
         let named = |object| CodeObject { file: self.source.clone(), options: self.options.clone(), ..object };
         let mut launches = self.launches.clone();
+        let mut workspace = self.workspace;
         for (launch, compiled) in launches.iter_mut().zip(&compiled.launches) {
-            *launch = fitted(launch, compiled);
+            let own = self.workspace.next_multiple_of(SCRATCH_ALIGNMENT);
+            *launch = fitted(launch, compiled, own);
+            // They run one after the other, and share it.
+            let blocks = launch.grid.iter().fold(1, |product: u64, size| product.saturating_mul((*size).into()));
+            let scratch = compiled.arguments.iter().filter_map(|argument| match argument {
+                Argument::WorkspaceAt(bytes) => Some(own.saturating_add(bytes.saturating_mul(blocks))),
+                _ => None,
+            });
+            workspace = scratch.fold(workspace, u64::max);
         }
-        Built { objects: compiled.objects.into_iter().map(named).collect(), launches, workspace: self.workspace }
+        Built { objects: compiled.objects.into_iter().map(named).collect(), launches, workspace }
     }
 }
 
 /// `launch` as the kernel has it that it was compiled into, of which a compiler that decides such things says the entry, the block, the
-/// shared memory, and where each of its arguments comes from: an `I32` is an index among those of `launch`, anything else is passed as it is.
-/// One without threads says the entry alone.
-fn fitted(launch: &Launch, compiled: &Launch) -> Launch {
+/// shared memory, and where each of its arguments comes from: an `I32` is an index among those of `launch`, a tensor is the one that its
+/// `buffer` is the index of, with the map that it has, or taken apart with the flags that are set in it, anything else is passed as it is. One
+/// without threads says the entry alone. Scratch memory that the compiler wants for each block lies behind the first `workspace` bytes.
+fn fitted(launch: &Launch, compiled: &Launch, workspace: u64) -> Launch {
     if compiled.block == [0; 3] {
         return Launch { entry: compiled.entry.clone(), ..launch.clone() };
     }
-    let argument = |template: &Argument| match template {
-        Argument::I32(index) => usize::try_from(*index).ok().and_then(|index| launch.arguments.get(index)).copied(),
-        other => Some(*other),
+    let argument = |template: &Argument| match *template {
+        Argument::I32(index) => {
+            usize::try_from(index).ok().and_then(|index| launch.arguments.get(index)).into_iter().copied().collect()
+        }
+        Argument::Tensor(asked) => match (launch.arguments.get(usize::from(asked.buffer)), asked.map) {
+            (Some(Argument::Tensor(tensor)), Some(map)) => tensor.mapped(map),
+            (Some(Argument::Tensor(tensor)), None) => {
+                tensor.taken_apart(usize::from(asked.nan) + usize::from(asked.tf32))
+            }
+            _ => Vec::new(),
+        },
+        Argument::WorkspaceAt(_) => vec![Argument::WorkspaceAt(workspace)],
+        other => vec![other],
     };
-    let arguments = compiled.arguments.iter().filter_map(argument).collect();
+    let arguments = compiled.arguments.iter().flat_map(argument).collect();
     Launch { grid: launch.grid, arguments, ..compiled.clone() }
 }
 

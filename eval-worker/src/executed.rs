@@ -288,6 +288,11 @@ fn values(arguments: &[Argument], buffers: &[u64], workspace: u64) -> Attempt<Ve
             Argument::Buffer(index) => buffer(index, 0)?,
             Argument::BufferAt { buffer: index, bytes } => buffer(index, bytes)?,
             Argument::Workspace => workspace.to_le_bytes().to_vec(),
+            Argument::WorkspaceAt(bytes) => workspace.wrapping_add(bytes).to_le_bytes().to_vec(),
+            Argument::Tensor(_) => {
+                let detail = "argument: found a tensor map, which is CUDA's".to_string();
+                return Err(Failure::new(FailureKind::InvalidLaunch, detail));
+            }
             Argument::I32(value) => value.to_le_bytes().to_vec(),
             Argument::F32(value) => value.to_le_bytes().to_vec(),
             Argument::I64(value) => value.to_le_bytes().to_vec(),

@@ -1,6 +1,7 @@
 //! Kernels of a program that nobody edits: captured by a hook, tuned, and given back. The program, its torch and its GPU are in
 //! `tests/stand-ins/triton`, Triton is real.
 
+mod descriptors;
 mod wild;
 
 use std::path::{Path, PathBuf};
@@ -427,7 +428,7 @@ fn what_a_program_may_do_is_said() {
         "hooked",
         "its pre_hook does more to out than to set it to zero: clone",
         "described",
-        "argument out: found a TensorDescriptor",
+        "its pre_hook sets out.shape",
         "interpreted",
         "its function is a Plain, expected one of @triton.jit",
         "addressed",

@@ -14,6 +14,7 @@ use bluefin_common::candidate::Candidate;
 use bluefin_common::problem::DataType;
 use bluefin_common::target::Target;
 use bluefin_common::task::Buffer;
+use bluefin_common::tensor::RANK;
 use bluefin_common::value::Value;
 
 /// Most threads of a block on any GPU, and along z.
@@ -56,6 +57,8 @@ pub struct Typed {
 pub enum ArgumentKind {
     /// A pointer to elements of that type.
     Pointer(DataType),
+    /// A descriptor of a tensor with elements of that type, and the block that a kernel takes of it: of so many dimensions, and its elements.
+    Tensor(DataType, u8, [u32; RANK]),
     /// A pointer to scratch memory.
     Workspace,
     /// None at all: the kernel does without.
@@ -175,7 +178,8 @@ impl KernelSpec {
         }
         let workspace = solver.workspace.bounded(&mut values, 0, MAX_BYTES)?;
         let parts = solver.launches.iter().flat_map(|launch| &launch.arguments);
-        let buffers = match parts.clone().any(|argument| matches!(argument, ArgumentSpec::Part(..))) {
+        let reach = |argument: &ArgumentSpec| matches!(argument, ArgumentSpec::Part(..) | ArgumentSpec::Tensor(_));
+        let buffers = match parts.clone().any(reach) {
             true => self.task_parts(scope)?.0,
             false => Vec::new(),
         };
@@ -232,7 +236,11 @@ impl KernelSpec {
                     Some(buffer) => pointer(ArgumentKind::Pointer(buffer.data_type), buffer.bytes()),
                     None => plain(ArgumentKind::Workspace),
                 },
-                Argument::Workspace => pointer(ArgumentKind::Workspace, workspace),
+                Argument::Workspace | Argument::WorkspaceAt(_) => pointer(ArgumentKind::Workspace, workspace),
+                Argument::Tensor(tensor) => match buffers.get(usize::from(tensor.buffer)) {
+                    Some(buffer) => plain(ArgumentKind::Tensor(buffer.data_type, tensor.rank, tensor.block)),
+                    None => plain(ArgumentKind::Workspace),
+                },
                 Argument::I32(value) => int(ArgumentKind::I32, value.into()),
                 Argument::I64(value) => int(ArgumentKind::I64, value),
                 Argument::F32(_) => plain(ArgumentKind::F32),
@@ -340,6 +348,7 @@ impl ArgumentSpec {
         match self {
             Self::Buffer(_) | Self::Workspace | Self::None => true,
             Self::I64(Whole::Fixed(_)) | Self::U64(Whole::Fixed(_)) => true,
+            Self::Tensor(tensor) => tensor.knows(names),
             Self::Part(_, expression)
             | Self::I1(expression)
             | Self::I32(expression)
@@ -363,6 +372,7 @@ impl ArgumentSpec {
                 let bytes = offset.bounded(values, 0, length)?.saturating_mul(size as u64);
                 Argument::BufferAt { buffer: *index, bytes }
             }
+            Self::Tensor(tensor) => Argument::Tensor(tensor.evaluate(values, buffers)?),
             Self::Workspace => Argument::Workspace,
             // It takes a place until the compiler says which arguments its kernel has.
             Self::None => Argument::I32(0),

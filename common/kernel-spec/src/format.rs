@@ -277,11 +277,12 @@ impl Scalar {
 #[derive(Deserialize)]
 #[serde(
     untagged,
-    expecting = "expected a buffer's name, \"workspace\", \"none\", { buffer = …, offset = … }, or one of { i1 = … } { i32 = … } { i64 = … } { u32 = … } { u64 = … } { f32 = … } { f64 = … }"
+    expecting = "expected a buffer's name, \"workspace\", \"none\", { buffer = …, offset = … }, { descriptor = …, shape = […], strides = […], block_shape = […] }, or one of { i1 = … } { i32 = … } { i64 = … } { u32 = … } { u64 = … } { f32 = … } { f64 = … }"
 )]
 pub(super) enum RawArgument {
     Name(String),
     Part(RawPart),
+    Tensor(Box<RawTensor>),
     Number(RawNumber),
 }
 
@@ -291,6 +292,34 @@ pub(super) enum RawArgument {
 pub(super) struct RawPart {
     pub(super) buffer: String,
     pub(super) offset: Scalar,
+}
+
+/// A tensor descriptor of Triton's, in its words.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawTensor {
+    /// The buffer.
+    pub(super) descriptor: String,
+    /// Elements of it before the tensor.
+    #[serde(default = "Scalar::zero")]
+    pub(super) offset: Scalar,
+    pub(super) shape: Vec<Scalar>,
+    /// In elements.
+    pub(super) strides: Vec<Scalar>,
+    pub(super) block_shape: Vec<Scalar>,
+    #[serde(default)]
+    pub(super) padding: Padding,
+    #[serde(default)]
+    pub(super) round_f32_to_tf32: bool,
+}
+
+/// What a tensor descriptor has outside of the tensor.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Padding {
+    #[default]
+    Zero,
+    Nan,
 }
 
 #[derive(Deserialize)]

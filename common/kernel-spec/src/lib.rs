@@ -34,6 +34,7 @@ mod shim;
 mod shipped_tests;
 #[cfg(test)]
 mod space_tests;
+mod tensor;
 #[cfg(test)]
 mod tests;
 
@@ -66,6 +67,7 @@ use bytes::Bytes;
 use condition::Condition;
 use expression::Expression;
 use points::Points;
+use tensor::TensorSpec;
 
 /// A spec with everything that it needs, as it is held in the Store: workers fetch it by digest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -271,6 +273,7 @@ enum ArgumentSpec {
     Buffer(u16),
     /// From this element on.
     Part(u16, Expression),
+    Tensor(Box<TensorSpec>),
     Workspace,
     /// Python's: the kernel is compiled without the argument.
     None,

@@ -6,6 +6,7 @@ use bluefin_common::artifact::{Argument, ArtifactRef};
 use bluefin_common::candidate::Candidate;
 use bluefin_common::problem::{DataType, Problem};
 use bluefin_common::task::{Content, Role};
+use bluefin_common::tensor::Tensor;
 use bluefin_common::value::Value;
 
 use crate::search::Space;
@@ -333,4 +334,56 @@ fn data_is_read_from_beside_the_spec() {
     let large = std::fs::File::create(folder.path().join("index.bin")).unwrap();
     large.set_len((128 << 20) + 1).unwrap();
     assert!(read("spec.toml").contains("expected at most 134217728 bytes"), "{}", read("spec.toml"));
+}
+
+/// The list's spec with this as an argument in place of the part of a buffer.
+fn with_descriptor(descriptor: &str) -> String {
+    let part = "{ buffer = \"a\", offset = 8 }";
+    assert!(SPEC.contains(part), "{SPEC}");
+    SPEC.replacen(part, descriptor, 1)
+}
+
+#[test]
+fn descriptors_are_tensors_in_a_buffer() {
+    let text = with_descriptor(
+        "{ descriptor = \"a\", offset = 8, shape = [4, \"BLOCK / 64\"], strides = [16, 1], block_shape = [2, \"BLOCK\"], padding = \"nan\" }",
+    );
+    let spec = KernelSpec::load(&bundle(&text, 16)).unwrap();
+    let scope = spec.scope(&spec.problem(&BTreeMap::new()).unwrap(), &target()).unwrap().unwrap();
+    let build = spec.build(&spec.solvers[0].default_candidate(), &scope).unwrap();
+    let expected = Tensor {
+        buffer: 0,
+        bytes: 16,
+        rank: 2,
+        shape: [4, 2, 0, 0, 0],
+        strides: [16, 1, 0, 0, 0],
+        block: [2, 128, 0, 0, 0],
+        nan: true,
+        ..Tensor::default()
+    };
+    assert_eq!(build.launches[0].arguments[1], Argument::Tensor(expected));
+    assert_eq!(build.typed[0][1].kind, ArgumentKind::Tensor(DataType::Fp16, 2, [2, 128, 0, 0, 0]));
+}
+
+#[test]
+fn descriptors_that_no_device_takes_are_refused() {
+    for (given, expected) in [
+        ("shape = [4], strides = [16, 1], block_shape = [2]", "found \"2 entries\""),
+        ("shape = [], strides = [], block_shape = []", "found \"0 entries\""),
+        ("shape = [4, 8], strides = [16, 1]", "expected a buffer's name"),
+        ("shape = [4, 8], strides = [16, 1], block_shape = [2, 8], padding = \"one\"", "expected a buffer's name"),
+        ("shape = [4, 8], strides = [7, 1], block_shape = [2, 8]", "found 14 bytes as an offset or a stride"),
+        ("offset = 3, shape = [8], strides = [1], block_shape = [8]", "found 6 bytes as an offset or a stride"),
+        ("shape = [4, 8], strides = [16, 2], block_shape = [2, 8]", "whose last stride is 2, expected 1"),
+        ("shape = [100, 8], strides = [16, 1], block_shape = [2, 8]", "expected at most the"),
+        ("shape = [0], strides = [1], block_shape = [8]", "found 0"),
+    ] {
+        let text = with_descriptor(&format!("{{ descriptor = \"a\", {given} }}"));
+        let error = KernelSpec::load(&bundle(&text, 16)).map(|spec| {
+            let scope = spec.scope(&spec.problem(&BTreeMap::new()).unwrap(), &target()).unwrap().unwrap();
+            spec.build(&spec.solvers[0].default_candidate(), &scope).expect_err(given)
+        });
+        let error = error.unwrap_or_else(|error| error).to_string();
+        assert!(error.contains(expected), "{given}: {error}");
+    }
 }

@@ -20,6 +20,7 @@ use bluefin_common::problem::{DataType, KernelProblem, Problem};
 use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{Budget, SearchPlan, Session, Stage};
 use bluefin_common::task::{Buffer, Content, Role, Task, TaskRef, Tolerance};
+use bluefin_common::tensor::{Tensor, TensorMap};
 use bluefin_common::value::Value;
 use bluefin_common::wire::{Body, Message, WireError, decode, encode};
 use bluefin_kernel_spec::Bundle;
@@ -301,7 +302,10 @@ fn a_session_of_the_release_before_begins_with_defaults() {
 fn golden_bytes_of_what_came_later() {
     let parts = Argument::BufferAt { buffer: 1, bytes: 256 };
     let mut with_parts = described();
-    with_parts.launches[0].arguments.push(parts);
+    let map = TensorMap { element: 6, size: 2, swizzle: 3, padded: true, block: [64, 32, 0, 0, 0] };
+    let (shape, strides, block) = ([80, 96, 0, 0, 0], [96, 1, 0, 0, 0], [128, 32, 0, 0, 0]);
+    let tensor = Tensor { buffer: 1, bytes: 32, rank: 2, shape, strides, block, nan: true, tf32: true, map: Some(map) };
+    with_parts.launches[0].arguments.extend([parts, Argument::WorkspaceAt(512), Argument::Tensor(tensor)]);
     let buffer = |name: &str, role, content| Buffer {
         name: name.to_string(),
         data_type: DataType::Uint8,

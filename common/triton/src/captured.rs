@@ -82,7 +82,17 @@ pub(crate) enum ArgumentKind {
     Tensor {
         buffer: String,
         offset: u64,
-        shape: Vec<i64>,
+        shape: Vec<u64>,
+    },
+    /// A tensor descriptor, of a buffer from an element of it on.
+    Descriptor {
+        buffer: String,
+        offset: u64,
+        shape: Vec<u64>,
+        strides: Vec<u64>,
+        /// What is outside of it is no number.
+        nan: bool,
+        tf32: bool,
     },
     /// Beyond 64 bits with a sign: up to 64 without.
     Int {
@@ -126,6 +136,9 @@ pub(crate) struct Config {
     pub(crate) grid: [u64; 3],
     /// Params that the grid was computed from.
     pub(crate) read: Vec<String>,
+    /// Of tensor descriptors, by the argument's name.
+    #[serde(default)]
+    pub(crate) blocks: BTreeMap<String, Vec<u64>>,
     pub(crate) text: String,
 }
 

@@ -5,6 +5,7 @@
 
 mod captured;
 mod choice;
+mod descriptor;
 mod error;
 mod gain;
 mod grid;

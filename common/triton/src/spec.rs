@@ -81,7 +81,7 @@ impl Captured {
             };
             self.configs.iter().map(of).collect()
         };
-        text.push_str(&self.rest(cases, &names, &words)?);
+        text.push_str(&self.rest(cases, &names, &words, true)?);
         Ok(text)
     }
 
@@ -124,7 +124,7 @@ impl Captured {
         };
         let names: Vec<&String> = params.keys().collect();
         // Constexprs that a rule of the program's computes are the same for all, or it would not be widened.
-        let rest = self.rest(cases, &names, &words).ok()?;
+        let rest = self.rest(cases, &names, &words, false).ok()?;
         let (constants, launch) = rest.split_once("  [[solver.launch]]")?;
         let _ = write!(text, "{constants}{blocks}  [[solver.launch]]{launch}");
         Some(text)
@@ -202,7 +202,13 @@ impl Captured {
     }
 
     /// Behind the space: constants, words and the launch.
-    fn rest(&self, cases: impl Fn(usize) -> grid::Cases, params: &[&String], words: &Words) -> Result<String, Refused> {
+    fn rest(
+        &self,
+        cases: impl Fn(usize) -> grid::Cases,
+        params: &[&String],
+        words: &Words,
+        listed: bool,
+    ) -> Result<String, Refused> {
         let mut text = String::new();
         let mut constants = BTreeMap::new();
         for argument in &self.arguments {
@@ -232,8 +238,11 @@ impl Captured {
         while grid.len() > 1 && grid.last().is_some_and(|last| last == "\"1\"") {
             grid.pop();
         }
-        let arguments: Vec<String> =
-            self.arguments.iter().filter_map(|argument| self.argument(&argument.kind)).collect();
+        let mut arguments = Vec::new();
+        for argument in &self.arguments {
+            let descriptor = self.descriptor(argument, words, listed)?;
+            arguments.extend(descriptor.or_else(|| self.argument(&argument.kind)));
+        }
         let _ = writeln!(
             text,
             "  [[solver.launch]]\n  entry = {}\n  arguments = [{}]\n  grid = [{}]",
@@ -261,7 +270,7 @@ impl Captured {
             ArgumentKind::Bool { value } => format!("{{ i1 = {value} }}"),
             ArgumentKind::None => quoted("none"),
             ArgumentKind::Workspace => quoted("workspace"),
-            ArgumentKind::Constexpr { .. } | ArgumentKind::Param => return None,
+            ArgumentKind::Constexpr { .. } | ArgumentKind::Param | ArgumentKind::Descriptor { .. } => return None,
         })
     }
 
@@ -272,8 +281,7 @@ impl Captured {
             match &argument.kind {
                 ArgumentKind::Int { value } => sizes.extend(value.as_u64()),
                 ArgumentKind::Constexpr { value: Typed::Int(value) } => sizes.extend(u64::try_from(*value)),
-                ArgumentKind::Tensor { shape, .. } => {
-                    let shape: Vec<u64> = shape.iter().filter_map(|size| u64::try_from(*size).ok()).collect();
+                ArgumentKind::Tensor { shape, .. } | ArgumentKind::Descriptor { shape, .. } => {
                     for from in 0..shape.len() {
                         let mut product = 1_u64;
                         for size in shape.iter().skip(from) {

@@ -243,8 +243,9 @@ fn command(python: &Path, arguments: &[&str]) -> Command {
 /// The code objects as one artifact, and how they are launched.
 fn made(compiled: &Compiled, files: &BTreeMap<String, Vec<u8>>) -> Made {
     let launch = |kernel: &children::Kernel| {
-        let arguments = kernel.arguments.iter().map(|index| Argument::I32(*index));
-        let hidden = (0..kernel.hidden).map(|_| Argument::I64(0));
+        let arguments = kernel.arguments.iter().map(children::KernelArgument::template);
+        let scratch = |bytes: &u64| if *bytes == 0 { Argument::I64(0) } else { Argument::WorkspaceAt(*bytes) };
+        let hidden = kernel.scratch.iter().map(scratch);
         Launch {
             entry: kernel.entry.clone(),
             grid: [1; 3],
@@ -325,6 +326,10 @@ fn element(data_type: DataType, arch: &str) -> &'static str {
 fn argument(typed: &Typed, arch: &str) -> RequestedArgument {
     let r#type = match typed.kind {
         ArgumentKind::Pointer(data_type) => format!("*{}", element(data_type, arch)),
+        ArgumentKind::Tensor(data_type, rank, block) => {
+            let block: Vec<u32> = block.into_iter().take(rank.into()).collect();
+            format!("tensordesc<{}{block:?}>", element(data_type, arch))
+        }
         ArgumentKind::Workspace => "*i8".to_string(),
         ArgumentKind::None => "none".to_string(),
         // As Triton's JIT calls a Python bool.

@@ -157,7 +157,9 @@ fn output(program: &tempfile::TempDir, late: bool) -> Vec<f64> {
 fn argument(argument: &Argument) -> String {
     match argument {
         Argument::Buffer(index) => format!("buffer{index}.data()"),
-        Argument::BufferAt { .. } => panic!("bluefin's own kernels take whole buffers"),
+        Argument::BufferAt { .. } | Argument::WorkspaceAt(_) | Argument::Tensor(_) => {
+            panic!("bluefin's own kernels take whole buffers")
+        }
         Argument::Workspace => "AnyPointer{workspace.data()}".to_string(),
         Argument::I32(value) => value.to_string(),
         Argument::I64(value) => format!("{value}ll"),

@@ -158,6 +158,48 @@ async fn launches_are_as_triton_made_the_kernel() {
     assert_eq!(built.launches[0].arguments.len(), 7);
 }
 
+/// A descriptor is what the hardware reads by itself where it can, with what Triton says of it, and a pointer with sizes elsewhere; what a
+/// kernel makes of its own takes memory for each block.
+#[tokio::test]
+async fn descriptors_are_what_the_target_takes() {
+    let Some(bench) = bench(Limits::default()) else { return };
+    let spec = SPEC.replace("\"sm_90\"", "\"sm_80\", \"sm_90\"").replace(
+        "arguments = [\"x\", \"y\",",
+        "arguments = [{ descriptor = \"x\", shape = [\"n\"], strides = [1], block_shape = [\"BLOCK\"] }, \"y\",",
+    );
+    let source = SOURCE.replace("tl.load(x + i, mask=i < n)", "x.load([tl.program_id(0) * BLOCK])");
+    let [null, n] = [Argument::I64(0), Argument::I32(1000)];
+    // The stride of 1 is a constant, what is bound at launch is none.
+    let rest = [n, Argument::I64(1), Argument::Buffer(1), n, Argument::I32(1), null, null];
+    for (target, mapped) in [("gfx942-304", false), ("sm_80-108", false), ("sm_90-132", true)] {
+        let built = bench.build(&bench.unit_of(&spec, &source, target, [128, 4, 1], 1)).await.unwrap();
+        let arguments = &built.launches[0].arguments;
+        let taken = if mapped {
+            let Argument::Tensor(tensor) = arguments[0] else { panic!("{arguments:?}") };
+            let map = tensor.map.unwrap();
+            assert_eq!((map.element, map.size, map.block[0], map.padded), (7, 4, 128, false));
+            assert_eq!((tensor.rank, tensor.shape[0], tensor.strides[0]), (1, 1000, 1));
+            &arguments[1..]
+        } else {
+            assert_eq!(arguments[..3], [Argument::Buffer(0), Argument::I64(1000), Argument::I64(1)]);
+            // What is outside is 0, and from Triton 3.7 on that nothing is rounded.
+            let flags = arguments.len() - 3 - rest.len();
+            assert!((1..=2).contains(&flags) && arguments[3..3 + flags].iter().all(|flag| *flag == Argument::I32(0)));
+            &arguments[3 + flags..]
+        };
+        assert_eq!(taken, rest, "{target}");
+        assert_eq!(built.workspace, 0);
+    }
+    let made = "tl.make_tensor_descriptor(x, [n], [1], [BLOCK]).load([tl.program_id(0) * BLOCK])";
+    let source = SOURCE.replace("tl.load(x + i, mask=i < n)", made);
+    let built = bench.build(&bench.unit(&source, "sm_90-132", [128, 4, 1], 1)).await.unwrap();
+    let arguments = &built.launches[0].arguments;
+    assert_eq!(arguments[arguments.len() - 2..], [Argument::WorkspaceAt(0), null]);
+    assert!(built.workspace >= 8 * 128 && built.workspace % 8 == 0, "{}", built.workspace);
+    let built = bench.build(&bench.unit(&source, "gfx942-304", [128, 4, 1], 1)).await.unwrap();
+    assert_eq!(built.workspace, 0);
+}
+
 #[tokio::test]
 async fn what_is_bound_at_launch_shares_what_is_compiled_and_bytes_repeat() {
     let Some(bench) = bench(Limits::default()) else { return };

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use bluefin_common::artifact::{Argument, Launch};
+use bluefin_common::tensor::Tensor;
 
 use super::{Buffers, DeviceError};
 
@@ -41,25 +42,54 @@ pub(super) struct Bindings {
     copies: usize,
     /// What the pointers point to.
     _values: Box<[u64]>,
+    _maps: Box<[Map]>,
+}
+
+/// A tensor map of CUDA's, `CUtensorMap`.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct Map(pub(super) [u64; 16]);
+
+/// The value of an argument.
+enum Value {
+    /// At the start of a slot.
+    Slot(u64),
+    Map(Map),
+}
+
+/// How a device makes a map of a tensor whose first element is at an address.
+pub(super) type MakeMap<'a> = &'a dyn Fn(&Tensor, u64) -> Result<Map, DeviceError>;
+
+/// That of a device that has none.
+pub(super) fn no_maps(_: &Tensor, _: u64) -> Result<Map, DeviceError> {
+    Err(DeviceError::Launch("argument: found a tensor map, which is CUDA's".to_string()))
 }
 
 impl Bindings {
-    pub(super) fn new(launches: &[Launch], addresses: &Addresses<'_>) -> Result<Self, DeviceError> {
+    pub(super) fn new(launches: &[Launch], addresses: &Addresses<'_>, make: MakeMap<'_>) -> Result<Self, DeviceError> {
         let mut values = Vec::new();
         for copy in 0..addresses.copies {
             for argument in launches.iter().flat_map(|launch| &launch.arguments) {
-                values.push(value(*argument, addresses, copy)?);
+                values.push(value(*argument, addresses, copy, make)?);
             }
         }
-        let mut values = values.into_boxed_slice();
-        let pointers = values.iter_mut().map(|value| std::ptr::from_mut(value).cast::<c_void>()).collect();
+        let slot = |value: &Value| if let Value::Slot(slot) = value { Some(*slot) } else { None };
+        let map = |value: &Value| if let Value::Map(map) = value { Some(*map) } else { None };
+        let mut slots: Box<[u64]> = values.iter().filter_map(slot).collect();
+        let mut maps: Box<[Map]> = values.iter().filter_map(map).collect();
+        let (mut of_slots, mut of_maps) = (slots.iter_mut(), maps.iter_mut());
+        let pointer = |value: &Value| match value {
+            Value::Slot(_) => of_slots.next().map(|slot| std::ptr::from_mut(slot).cast::<c_void>()),
+            Value::Map(_) => of_maps.next().map(|map| std::ptr::from_mut(map).cast::<c_void>()),
+        };
+        let pointers = values.iter().filter_map(pointer).collect();
         let mut stride = 0;
         let mut starts = Vec::new();
         for launch in launches {
             starts.push(stride);
             stride += launch.arguments.len();
         }
-        Ok(Self { pointers, starts, stride, copies: addresses.copies, _values: values })
+        Ok(Self { pointers, starts, stride, copies: addresses.copies, _values: slots, _maps: maps })
     }
 
     pub(super) fn copies(&self) -> usize {
@@ -75,8 +105,8 @@ impl Bindings {
     }
 }
 
-/// The bytes of an argument, at the start of a slot.
-fn value(argument: Argument, addresses: &Addresses<'_>, copy: usize) -> Result<u64, DeviceError> {
+/// The bytes of an argument.
+fn value(argument: Argument, addresses: &Addresses<'_>, copy: usize, make: MakeMap<'_>) -> Result<Value, DeviceError> {
     let slot = |bytes: [u8; 4]| {
         let mut slot = [0; 8];
         slot[..4].copy_from_slice(&bytes);
@@ -91,13 +121,47 @@ fn value(argument: Argument, addresses: &Addresses<'_>, copy: usize) -> Result<u
         })?;
         Ok::<_, DeviceError>(addresses.buffers + offset + addresses.stride * copy as u64)
     };
-    Ok(match argument {
+    Ok(Value::Slot(match argument {
+        Argument::Tensor(tensor) => {
+            return make(&tensor, buffer(tensor.buffer)?.wrapping_add(tensor.bytes)).map(Value::Map);
+        }
         Argument::Buffer(index) => buffer(index)?,
         Argument::BufferAt { buffer: index, bytes } => buffer(index)?.wrapping_add(bytes),
         Argument::Workspace => addresses.workspace,
+        Argument::WorkspaceAt(bytes) => addresses.workspace.wrapping_add(bytes),
         Argument::I32(value) => slot(value.to_ne_bytes()),
         Argument::F32(value) => slot(value.to_ne_bytes()),
         Argument::I64(value) => u64::from_ne_bytes(value.to_ne_bytes()),
         Argument::F64(value) => u64::from_ne_bytes(value.to_ne_bytes()),
-    })
+    }))
+}
+
+#[cfg(test)]
+#[allow(unsafe_code)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_and_numbers_are_where_pointers_say() {
+        let tensor = |buffer, bytes| Argument::Tensor(Tensor { buffer, bytes, ..Tensor::default() });
+        let arguments = vec![Argument::I32(7), tensor(1, 16), Argument::WorkspaceAt(256), tensor(0, 0)];
+        let launch = |arguments| Launch { entry: String::new(), grid: [1; 3], block: [1; 3], shared: 0, arguments };
+        let launches = [launch(arguments), launch(vec![Argument::Buffer(1)])];
+        let addresses = Addresses { buffers: 4096, offsets: &[0, 512], stride: 1024, copies: 2, workspace: 64 };
+        let mark = |tensor: &Tensor, address: u64| Ok(Map([address + u64::from(tensor.buffer); 16]));
+        let bindings = Bindings::new(&launches, &addresses, &mark).unwrap();
+        for (copy, base) in [(0, 4096), (1, 5120)] {
+            let found: Vec<*mut *mut c_void> = bindings.launches(copy).collect();
+            let expected = [vec![7, base + 512 + 16 + 1, 64 + 256, base], vec![base + 512]];
+            for (pointers, values) in found.into_iter().zip(expected) {
+                for (at, value) in values.into_iter().enumerate() {
+                    // SAFETY: there are as many pointers as arguments, each to a value of 8 bytes at least.
+                    let (address, found) = unsafe { (*pointers.add(at), *(*pointers.add(at)).cast::<u64>()) };
+                    assert_eq!(found, value);
+                    assert!(!matches!(at, 1 | 3) || (address as usize).is_multiple_of(64));
+                }
+            }
+        }
+        assert!(Bindings::new(&launches, &addresses, &no_maps).is_err());
+    }
 }

@@ -388,7 +388,7 @@ impl Device for Gpu {
         };
         Ok(Bound {
             kernels: self.note(launches.iter().map(kernel).collect())?,
-            bindings: Bindings::new(launches, &addresses)?,
+            bindings: Bindings::new(launches, &addresses, &|tensor, address| self.runtime.tensor_map(tensor, address))?,
             _memory: [Some(buffers.memory.clone()), workspace.cloned()],
             _module: Rc::clone(&module.0),
         })

@@ -23,7 +23,7 @@ use self::library::{Library, Shim};
 pub use self::memory::Memory;
 use self::meter::Meter;
 use self::stopwatch::Stopwatch;
-use super::bindings::{Addresses, Bindings};
+use super::bindings::{Addresses, Bindings, no_maps};
 use super::{Buffers, Description, Device, DeviceError, Refill, Run, check_memory, image};
 use crate::timing::Sample;
 
@@ -187,7 +187,7 @@ impl Device for HostDevice {
         let addresses = Addresses::new(buffers, workspace, Memory::address);
         Ok(Bound {
             shims: (0..launches.len()).map(|index| module.0.shim(index)).collect::<Result<_, _>>()?,
-            bindings: Bindings::new(launches, &addresses)?,
+            bindings: Bindings::new(launches, &addresses, &no_maps)?,
             buffers: (
                 buffers.memory.clone(),
                 buffers.offsets.iter().copied().min().unwrap_or_default(),

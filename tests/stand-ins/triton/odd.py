@@ -35,7 +35,11 @@ def worded(out, count, word: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out + at, at, mask=at < count)
 
 
-@triton.autotune(configs=PAIR, key=["count"])
+def shorter(given):
+    given["out"].shape = [128]
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 64}, num_warps=warps, pre_hook=shorter) for warps in (1, 2)], key=["count"])
 @triton.jit
 def described(out, count, BLOCK: tl.constexpr):
     out.store([tl.program_id(0) * BLOCK], out.load([tl.program_id(0) * BLOCK]))

@@ -134,12 +134,16 @@ impl Loader<'_> {
             let mut arguments = solver.launches.iter().flat_map(|launch| &launch.arguments);
             let is_whole =
                 |argument: &&ArgumentSpec| matches!(argument, ArgumentSpec::Buffer(own) if usize::from(*own) == index);
-            let is_cut =
-                |argument: &ArgumentSpec| matches!(argument, ArgumentSpec::Part(own, _) if usize::from(*own) == index);
+            let is_cut = |argument: &ArgumentSpec| match argument {
+                ArgumentSpec::Part(own, _) => usize::from(*own) == index,
+                ArgumentSpec::Tensor(tensor) => usize::from(tensor.buffer) == index,
+                _ => false,
+            };
             let has = solver.params.iter().any(|own| own.name == param);
             let expected = format!("a param {param} of {}, which launches with the buffer", solver.name);
             self.require(has || arguments.clone().find(is_whole).is_none(), field, "none", &expected)?;
-            let expected = format!("no offset in the arguments of {}: the part is that of {param}", solver.name);
+            let expected =
+                format!("no offset and no descriptor in the arguments of {}: the part is that of {param}", solver.name);
             self.require(!arguments.any(is_cut), field, "an offset", &expected)?;
         }
         Ok(())

@@ -7,9 +7,13 @@ use super::{Loader, MAX_LIST, Names};
 use crate::condition::Condition;
 use crate::error::SpecError;
 use crate::expression::Expression;
-use crate::format::{Bind, RawArgument, RawLaunch, RawNumber, RawParam, RawSolver, RawSpec, RawValue, Scalar};
+use crate::format::{
+    Bind, Padding, RawArgument, RawLaunch, RawNumber, RawParam, RawSolver, RawSpec, RawTensor, RawValue, Scalar,
+};
 use crate::rules::{CLANG, TRITON, is_cpp_entry, is_entry, is_identifier};
+use crate::tensor::TensorSpec;
 use crate::{ArgumentSpec, Bundle, Geometry, LaunchSpec, Param, Solver, Whole};
+use bluefin_common::tensor::RANK;
 use bluefin_common::value::Value;
 
 /// Most params of a solver.
@@ -278,6 +282,7 @@ impl Loader<'_> {
                 let index = self.index_of(&part.buffer, field, context)?;
                 return Ok(ArgumentSpec::Part(index, self.expression(&part.offset, field, names)?));
             }
+            RawArgument::Tensor(tensor) => return self.tensor(tensor, field, names, context),
             RawArgument::Number(number) => number,
         };
         Ok(match number {
@@ -291,6 +296,37 @@ impl Loader<'_> {
             RawNumber::F32(scalar) => ArgumentSpec::F32(self.expression(scalar, field, names)?),
             RawNumber::F64(scalar) => ArgumentSpec::F64(self.expression(scalar, field, names)?),
         })
+    }
+
+    fn tensor(
+        &self,
+        raw: &RawTensor,
+        field: &str,
+        names: &Names,
+        context: &Context<'_>,
+    ) -> Result<ArgumentSpec, SpecError> {
+        self.require(
+            context.is_python,
+            field,
+            "a descriptor",
+            "a buffer or a number: tensor descriptors are Triton's alone",
+        )?;
+        let buffer = self.index_of(&raw.descriptor, field, context)?;
+        self.list(&format!("{field}.shape"), raw.shape.len(), 1, RANK)?;
+        let list = |name: &str, given: &[Scalar]| {
+            let field = format!("{field}.{name}");
+            self.list(&field, given.len(), raw.shape.len(), raw.shape.len())?;
+            given.iter().map(|scalar| self.expression(scalar, &field, names)).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(ArgumentSpec::Tensor(Box::new(TensorSpec {
+            buffer,
+            offset: self.expression(&raw.offset, &format!("{field}.offset"), names)?,
+            shape: list("shape", &raw.shape)?,
+            strides: list("strides", &raw.strides)?,
+            block: list("block_shape", &raw.block_shape)?,
+            nan: raw.padding == Padding::Nan,
+            tf32: raw.round_f32_to_tf32,
+        })))
     }
 
     fn index_of(&self, name: &str, field: &str, context: &Context<'_>) -> Result<u16, SpecError> {

@@ -195,7 +195,7 @@ fn what_is_no_recipe_is_one_error() {
         (
             "[\"sorted\", \"owners\"",
             "[{ buffer = \"sorted\", offset = 1 }, \"owners\"",
-            "expected no offset in the arguments of Blocked",
+            "expected no offset and no descriptor in the arguments of Blocked",
         ),
         ("seed = 7 }", "seed = 7 }\nfill = 1", "expected one of fill, data, recipe, and low with high"),
     ] {

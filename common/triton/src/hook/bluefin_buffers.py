@@ -18,17 +18,17 @@ class Buffers:
         self.contents = contents
         self.found = {}
 
-    def view(self, name, tensor):
-        """Which buffer a tensor is, and where it begins there, in bytes."""
+    def view(self, name, tensor, shape=None, strides=None):
+        """Which buffer a tensor is, and where it begins there, in bytes. Sizes and strides may be others than its own."""
         from triton.runtime.jit import type_canonicalisation_dict
 
         dtype = str(tensor.dtype).split(".")[-1]
         if dtype not in type_canonicalisation_dict:
             raise Left(f"argument {name}: found elements of {dtype}")
         size = tensor.element_size()
-        extent = 1 + sum((length - 1) * abs(stride) for length, stride in zip(tensor.shape, tensor.stride()))
-        if 0 in tuple(tensor.shape):
-            extent = 0
+        shape = [int(length) for length in (tensor.shape if shape is None else shape)]
+        strides = [int(stride) for stride in (tensor.stride() if strides is None else strides)]
+        extent = 0 if 0 in shape else 1 + sum((length - 1) * abs(stride) for length, stride in zip(shape, strides))
         place = tensor.untyped_storage().data_ptr() or f"none of {name}"
         begin = 0 if isinstance(place, str) else tensor.data_ptr() - place
         known = self.found.get(place)
@@ -39,7 +39,7 @@ class Buffers:
             raise Left(f"argument {name}: lies in the memory of {known['name']}, whose elements are of another type")
         known["begin"] = min(known["begin"], begin)
         known["end"] = max(known["end"], begin + extent * size)
-        return {"buffer": known["name"], "offset": begin, "shape": list(tensor.shape), "strides": list(tensor.stride())}
+        return {"buffer": known["name"], "offset": begin, "shape": shape, "strides": strides}
 
     def look(self, arguments):
         """Takes what is in them, before the launch, and says where views begin, in elements."""

@@ -292,9 +292,14 @@ class Taken:
         target = triton.runtime.driver.active.get_current_target()
         self.target = {"backend": target.backend, "arch": target.arch, "warp_size": target.warp_size}
         self.buffers = Buffers(capture.contents)
+        # Of tensor descriptors, by name, as the program has them.
+        self.blocks = {}
         self.around = bluefin_around.Around(self.function, [self.argument(param) for param in self.function.params])
         self.arguments = self.around.arguments
-        self.zeroed = [bluefin_hooks.zeroed(tuner, config, {**self.given, **self.launch_options}) for config in configs]
+        asked = [bluefin_hooks.asked(tuner, config, {**self.given, **self.launch_options}) for config in configs]
+        self.zeroed = [zeroed for zeroed, _ in asked]
+        for point, (_, blocks) in zip(self.points, asked):
+            point["blocks"] = {name: blocks.get(name, block) for name, block in self.blocks.items()}
         self.buffers.look(self.arguments)
         self.sources = bluefin_sources.Sources(self.function)
         self.version = triton.__version__
@@ -354,6 +359,11 @@ class Taken:
             return {"name": name, "kind": "float", "value": value}
         if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
             return {"name": name, "kind": "tensor", **self.buffers.view(name, value)}
+        if bluefin_hooks.is_descriptor(value):
+            self.blocks[name] = [int(size) for size in value.block_shape]
+            view = self.buffers.view(name, value.base, value.shape, value.strides)
+            nan, tf32 = getattr(value, "padding", "zero") == "nan", bool(getattr(value, "round_f32_to_tf32", False))
+            return {"name": name, "kind": "descriptor", **view, "nan": nan, "tf32": tf32}
         raise Left(f"argument {name}: found a {type(value).__name__}, expected a tensor, a number or None")
 
     def leave_out(self):
@@ -382,7 +392,8 @@ class Taken:
             return None, "constexprs are computed from the config"
         if any(name in self.points[0]["options"] for name in self.points[0]["computed"]):
             return None, "launch options are computed"
-        if any(zeroed != self.zeroed[0] for zeroed in self.zeroed):
+        hooked = {config.pre_hook is None for config in self.configs}
+        if any(zeroed != self.zeroed[0] for zeroed in self.zeroed) or (self.blocks and len(hooked) > 1):
             return None, "some of its configs have a pre_hook"
         names = sorted({name for point in self.points for name in point["read"]})
         if len({tuple(point["kwargs"]) for point in self.points}) != 1:

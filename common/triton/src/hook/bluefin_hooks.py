@@ -1,4 +1,5 @@
-"""What the hooks of a program's autotuner do before a launch: those that set tensors to zero, and nothing else, can be captured.
+"""What the hooks of a program's autotuner do before a launch: those that set tensors to zero and say the blocks of tensor descriptors, and do
+nothing else, can be captured.
 
 A hook is called with stand-ins for the tensors, which write down what it asks of them.
 """
@@ -33,17 +34,42 @@ class Asked:
         raise Left(f"its pre_hook sets {self._name}.{name}")
 
 
-def zeroed(tuner, config, given):
-    """Names of the tensors that are set to zero before a launch with `config`, whose arguments are `given`."""
-    names = set()
+def is_descriptor(value):
+    """Whether it is a tensor descriptor as Triton's own launcher takes it."""
+    return type(value).__name__ == "TensorDescriptor" and hasattr(value, "block_shape") and not hasattr(value, "layout")
+
+
+def asked_descriptor(name, descriptor, blocks):
+    """Stands in for a tensor descriptor: a hook may look at it, as one of its own type, and say its block."""
+
+    class Asked(type(descriptor)):
+        def __init__(self):
+            self.__dict__.update(descriptor.__dict__)
+
+        def __setattr__(self, attribute, value):
+            if attribute != "block_shape":
+                raise Left(f"its pre_hook sets {name}.{attribute}")
+            self.__dict__[attribute] = value
+            blocks[name] = [int(size) for size in value]
+
+    return Asked()
+
+
+def asked(tuner, config, given):
+    """What is done before a launch with `config`, whose arguments are `given`: names of the tensors that are set to zero, and the blocks of tensor
+    descriptors by name."""
+    names, blocks = set(), {}
     hooks = [config.pre_hook] if config.pre_hook is not None else []
     if getattr(tuner, "user_defined_pre_hook", False):
         hooks.append(tuner.pre_hook)
     plain = (bool, int, float, str, type(None))
-    stand_ins = {
-        name: value if isinstance(value, plain) or callable(value) else Asked(name, value, names)
-        for name, value in {**given, **config.all_kwargs()}.items()
-    }
+
+    def stand_in(name, value):
+        if isinstance(value, plain) or callable(value):
+            return value
+        return asked_descriptor(name, value, blocks) if is_descriptor(value) else Asked(name, value, names)
+
+    stand_ins = {name: stand_in(name, value) for name, value in {**given, **config.all_kwargs()}.items()}
     for hook in hooks:
         try:
             hook(dict(stand_ins))
@@ -51,7 +77,7 @@ def zeroed(tuner, config, given):
             raise
         except Exception as error:
             raise Left(f"its pre_hook does more than to set tensors to zero: {type(error).__name__}: {error}") from error
-    return names
+    return names, blocks
 
 
 def own(tuner, config):

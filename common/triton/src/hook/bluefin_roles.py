@@ -12,7 +12,7 @@ def of(compiled, arguments):
     text = getattr(compiled, "asm", {}).get("ttir")
     if text is None:
         return {}
-    names = [one["name"] for one in arguments if one["kind"] == "tensor"]
+    names = [one["name"] for one in arguments if one["kind"] in ("tensor", "descriptor")]
     touched = pointers(text)
     if touched is None or len(touched) != len(names):
         return {}
@@ -30,7 +30,7 @@ def pointers(text):
     head = next((line for line in lines if line.startswith("tt.func public")), None)
     if head is None or any(re.search(r"\b(tt\.call|cf\.switch|scf\.while|scf\.execute_region)", line) for line in lines):
         return None
-    given = re.findall(r"(%[\w$.-]+): (!tt\.ptr)?", head.split(") attributes")[0])
+    given = re.findall(r"(%[\w$.-]+): (!tt\.(?:ptr|tensordesc))?", head.split(") attributes")[0])
     flows = Flows()
     flows.read(lines[lines.index(head) + 1:])
     return [flows.done(name) for name, pointer in given if pointer]

@@ -6,10 +6,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use bluefin_common::artifact::Argument;
 use bluefin_common::child_file;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::secrets;
+use bluefin_common::tensor::{Tensor, TensorMap};
 use bluefin_kernel_spec::Bundle;
 use serde::Deserialize;
 
@@ -33,8 +35,10 @@ pub(super) fn variables(lines: bool) -> [(&'static str, &'static str); 6] {
         ("PYTHONHASHSEED", "0"),
     ]
 }
-/// Null pointers behind the arguments of a kernel: Triton has two.
-const MAX_HIDDEN: u32 = 16;
+/// Pointers behind the arguments of a kernel: Triton has two.
+const MAX_HIDDEN: usize = 16;
+/// Bytes of scratch memory that a kernel gets for each block.
+const MAX_SCRATCH: u64 = 1 << 20;
 /// Characters of the name of a code object: an archive takes no longer one.
 const MAX_NAME: usize = 15;
 /// Characters of what native code said of an error.
@@ -72,9 +76,39 @@ pub(super) struct Kernel {
     /// Bytes of a block.
     pub(super) shared: u32,
     /// Those of the launch that it takes, in their order.
-    pub(super) arguments: Vec<i32>,
-    /// Null pointers behind them.
-    pub(super) hidden: u32,
+    pub(super) arguments: Vec<KernelArgument>,
+    /// Pointers behind them: to so many bytes for each block, or to nothing.
+    pub(super) scratch: Vec<u64>,
+}
+
+/// What a kernel takes.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum KernelArgument {
+    /// The argument of this index.
+    Whole(u16),
+    /// A tensor descriptor.
+    Tensor {
+        /// Its index.
+        tensor: u16,
+        /// How many of `Tensor::taken_apart`'s flags it takes.
+        #[serde(default)]
+        flags: u8,
+        /// Where it is not taken apart.
+        map: Option<TensorMap>,
+    },
+}
+
+impl KernelArgument {
+    /// What `Unit::complete` makes the argument of.
+    pub(super) fn template(&self) -> Argument {
+        match *self {
+            Self::Whole(index) => Argument::I32(index.into()),
+            Self::Tensor { tensor, flags, map } => {
+                Argument::Tensor(Tensor { buffer: tensor, nan: flags > 0, tf32: flags > 1, map, ..Tensor::default() })
+            }
+        }
+    }
 }
 
 /// What comes of a unit.
@@ -100,8 +134,11 @@ enum Reply {
 impl Kernel {
     /// What Triton's own answers do not have.
     fn nonsense(&self) -> Option<String> {
-        if self.hidden > MAX_HIDDEN {
-            return Some(format!("hidden: found {}, expected at most {MAX_HIDDEN}", self.hidden));
+        if self.scratch.len() > MAX_HIDDEN {
+            return Some(format!("scratch: found {} pointers, expected at most {MAX_HIDDEN}", self.scratch.len()));
+        }
+        if let Some(bytes) = self.scratch.iter().find(|bytes| **bytes > MAX_SCRATCH) {
+            return Some(format!("scratch: found {bytes} bytes for a block, expected at most {MAX_SCRATCH}"));
         }
         let named = self.file.len() <= MAX_NAME && self.file.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         (!named).then(|| format!("file: found {:.40?}, expected a name of at most {MAX_NAME} letters", self.file))

@@ -7,7 +7,8 @@ Request: {"target": [backend, arch, lanes], "source": file, "defines": {name: te
           "constants": {name: {"int": 1} or {"float": "0.5"}, {"bool": true}, {"text": ""}, {"tuple": [...]}, {"dtype": "fp16"}, "none"},
           "launches": [{"function": name, "arguments": [{"type": "*fp16", "unit": bool, "divisible": bool, "near": bool}]}],
           "checks": [number of a type of elements that are checked]}
-Answer:  {"kernels": [{"file": name, "entry": symbol, "threads": n, "shared": bytes, "arguments": [index], "hidden": n}]}
+Answer:  {"kernels": [{"file": name, "entry": symbol, "threads": n, "shared": bytes, "scratch": [bytes for each block],
+          "arguments": [index, or {"tensor": index, "map": how the hardware reads it, or none where "flags" are taken}]}]}
      or  {"error": text}, and a byte of zero on standard error behind all that was said of it there
 """
 
@@ -102,6 +103,20 @@ def constant(given):
     return value
 
 
+def tensor_map(found):
+    """What Triton says of a descriptor, as CUDA wants it."""
+    # The device counts types in another order than the host.
+    element = {8: 10, 9: 8, 10: 9}.get(found["elem_type"], found["elem_type"])
+    block = [*found["block_size"]]
+    return {
+        "element": element,
+        "size": found["elem_size"],
+        "swizzle": found["swizzle"],
+        "padded": bool(found["fp4_padded"]),
+        "block": block + [0] * (5 - len(block)),
+    }
+
+
 def options_of(backend_class):
     module = sys.modules[backend_class.__module__]
     classes = [c for c in vars(module).values() if dataclasses.is_dataclass(c) and c.__module__ == module.__name__]
@@ -119,6 +134,9 @@ class Compiler:
         self.options = {"hip": options_of(backends["amd"].compiler), "cuda": options_of(backends["nvidia"].compiler)}
         self.modules = {}
         self.version = triton.__version__
+        # Numbers behind sizes and strides of a descriptor that the hardware does not know: its padding, and its rounding.
+        version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+        self.flags = 1 + (version >= (3, 7))
 
     def module(self, name):
         if name not in self.modules:
@@ -214,9 +232,6 @@ class Compiler:
         except Exception as error:
             raise Refused(said(error) + stubs.blame(fn)) from None
         metadata = compiled.metadata
-        for scratch in ("global_scratch_size", "profile_scratch_size"):
-            if getattr(metadata, scratch, 0):
-                raise Refused(f"{fn.__name__}: needs {getattr(metadata, scratch)} bytes of {scratch}, which nobody gives it")
         if metadata.num_ctas != 1:
             raise Refused(f"{fn.__name__}: found num_ctas {metadata.num_ctas}, expected 1: clusters are not launched")
         with open(file, "wb") as out:
@@ -226,10 +241,27 @@ class Compiler:
             "entry": metadata.name,
             "threads": metadata.num_warps * target.warp_size,
             "shared": metadata.shared,
-            "arguments": kept,
-            # Global and profile scratch.
-            "hidden": 2,
+            "arguments": self.taken(kept, signature, metadata, target),
+            "scratch": [getattr(metadata, name, 0) or 0 for name in ("global_scratch_size", "profile_scratch_size")],
         }
+
+    def taken(self, kept, signature, metadata, target):
+        """The arguments of a kernel: those of a launch, by index, and what it takes for tensor descriptors."""
+        types = [named for named in signature.values() if named != "constexpr"]
+        maps = iter(getattr(metadata, "tensordesc_meta", None) or ())
+        taken = []
+        for at, named in zip(kept, types):
+            if not named.startswith("tensordesc"):
+                taken.append(at)
+                continue
+            found = next(maps, None)
+            if found is None:
+                taken.append({"tensor": at, "flags": self.flags})
+            elif target.backend == "cuda" and not found.get("is_im2col"):
+                taken.append({"tensor": at, "map": tensor_map(found)})
+            else:
+                raise Refused("found a tensor descriptor that is none of tiles of CUDA's, expected no other")
+        return taken
 
     def checks(self, target, types):
         """The entries by which an eval worker checks elements of these types on the device."""

@@ -3,15 +3,22 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr;
 
+use bluefin_common::tensor::{RANK, Tensor};
 use cudarc::driver::sys::{
     CUdevice_attribute_enum as Attribute, CUfunction_attribute_enum, CUjit_option_enum, CUjitInputType_enum,
 };
 use libloading::Library;
 
-use super::calls::{Attributes, Handle, driver_text, needed};
+use super::super::DeviceError;
+use super::super::bindings::Map;
+use super::calls::{Attributes, Handle, driver_text, needed, optional};
+use super::error::CallError;
 
 /// Shared memory of a block that needs no leave, in bytes.
 const USUAL_SHARED: u32 = 48 << 10;
+/// `CU_TENSOR_MAP_DATA_TYPE_TFLOAT32` and `CU_TENSOR_MAP_L2_PROMOTION_L2_128B`.
+const TF32: c_int = 11;
+const L2_128_BYTES: c_int = 2;
 /// Bytes kept of what the driver's compiler says.
 const LOG: usize = 4096;
 
@@ -27,7 +34,26 @@ pub(super) struct Special {
     link_add: LinkAdd,
     link_complete: unsafe extern "C" fn(Handle, *mut *const u8, *mut usize) -> c_int,
     link_destroy: unsafe extern "C" fn(Handle) -> c_int,
+    /// From CUDA 12 on.
+    encode: Option<Encode>,
 }
+
+/// A map, the type of its elements, its rank, an address, elements of each dimension, bytes between them, elements of a block, which of
+/// them, and how it is interleaved, swizzled, fetched and padded.
+type Encode = unsafe extern "C" fn(
+    *mut Map,
+    c_int,
+    c_uint,
+    *mut c_void,
+    *const u64,
+    *const u64,
+    *const u32,
+    *const u32,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+) -> c_int;
 
 /// A state, a kind of input, bytes and how many, a name, and options: their number, names and values.
 type LinkAdd = unsafe extern "C" fn(
@@ -56,6 +82,7 @@ impl Special {
                 link_add: needed(library, "cuLinkAddData_v2")?,
                 link_complete: needed(library, "cuLinkComplete")?,
                 link_destroy: needed(library, "cuLinkDestroy")?,
+                encode: optional(library, "cuTensorMapEncodeTiled"),
             })
         }
     }
@@ -129,6 +156,52 @@ impl Special {
         }
     }
 
+    /// A map of a tensor whose first element is at `address`, as Triton's launcher makes it; `check` says what a code is.
+    pub(super) fn tensor_map(
+        &self,
+        tensor: &Tensor,
+        address: u64,
+        check: impl Fn(c_int) -> Result<(), CallError>,
+    ) -> Result<Map, DeviceError> {
+        let refused = |reason: &str| DeviceError::Launch(format!("argument: found a tensor map, {reason}"));
+        let encode = self.encode.ok_or_else(|| refused("which this driver does not know: expected CUDA 12"))?;
+        let layout = tensor.map.ok_or_else(|| refused("of which no compiler said how it is read"))?;
+        let rank = usize::from(tensor.rank);
+        if rank == 0 || rank > RANK {
+            return Err(refused(&format!("of rank {rank}, expected 1 to {RANK}")));
+        }
+        // CUDA counts dimensions from the last one on.
+        let mut shape: Vec<u64> = tensor.shape.into_iter().take(rank).rev().collect();
+        if let Some(first) = shape.first_mut().filter(|_| layout.padded) {
+            *first *= 2;
+        }
+        let mut strides: Vec<u64> = tensor.strides.into_iter().take(rank).rev().skip(1).collect();
+        strides.iter_mut().for_each(|stride| *stride = stride.saturating_mul(layout.size.into()));
+        let block: Vec<u32> = layout.block.into_iter().take(rank).rev().collect();
+        let padding = c_int::from(tensor.nan);
+        let element = if tensor.tf32 { TF32 } else { layout.element.into() };
+        let mut map = Map([0; 16]);
+        // SAFETY: the lists have as many values as the rank says, but for the strides, of which one less is read.
+        let code = unsafe {
+            encode(
+                &mut map,
+                element,
+                tensor.rank.into(),
+                ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(usize::MAX)),
+                shape.as_ptr(),
+                strides.as_ptr(),
+                block.as_ptr(),
+                [1; RANK].as_ptr(),
+                0,
+                layout.swizzle.into(),
+                L2_128_BYTES,
+                padding,
+            )
+        };
+        check(code)?;
+        Ok(map)
+    }
+
     /// Lets `function` use more shared memory than the usual.
     pub(super) fn allow_shared(&self, function: Handle, bytes: u32) -> i32 {
         if bytes <= USUAL_SHARED {
@@ -138,6 +211,20 @@ impl Special {
         // SAFETY: the function is one of a loaded module.
         unsafe { (self.set_function_attribute)(function, attribute, c_int::try_from(bytes).unwrap_or(c_int::MAX)) }
     }
+}
+
+/// The last driver that marks maps of small tensors in a way that Triton's launcher and CUTLASS undo.
+pub(super) const MARKS_SMALL: c_int = 13_010;
+
+/// `map` as that of a larger one.
+pub(super) fn unmarked(mut map: Map, tensor: &Tensor) -> Map {
+    let spans = tensor.shape.iter().zip(&tensor.strides).take(tensor.rank.into());
+    let last = spans.map(|(size, stride)| size.saturating_sub(1).saturating_mul(*stride)).fold(0, u64::saturating_add);
+    let bytes = last.saturating_mul(tensor.map.map_or(1, |layout| layout.size).into()) + 1;
+    if bytes < 128 << 10 {
+        map.0[1] &= !(1 << 21);
+    }
+    map
 }
 
 /// Numbers of the attributes that are asked for.

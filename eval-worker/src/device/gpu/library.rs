@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bluefin_common::tensor::Tensor;
 use libloading::Library;
 
 use super::super::DeviceError;
+use super::super::bindings::{Map, no_maps};
 use super::calls::Calls;
 use super::error::CallError;
 use super::interface::Interface;
@@ -95,6 +97,20 @@ impl Runtime {
             Special::Hip(special) => special.describe(code),
         };
         Err(CallError { call, code, text })
+    }
+
+    /// A map of a tensor whose first element is at `address`.
+    pub(super) fn tensor_map(&self, tensor: &Tensor, address: u64) -> Result<Map, DeviceError> {
+        match &self.special {
+            Special::Cuda(special) => {
+                let mut version = 0;
+                // SAFETY: a number is written.
+                self.check("driver version", unsafe { (self.calls.driver_version)(&mut version) })?;
+                let map = special.tensor_map(tensor, address, |code| self.check("encode tensor map", code))?;
+                Ok(if version <= cuda::MARKS_SMALL { cuda::unmarked(map, tensor) } else { map })
+            }
+            Special::Hip(_) => no_maps(tensor, address),
+        }
     }
 
     /// Makes the device of this number the one that this thread's calls are for.
