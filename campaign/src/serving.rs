@@ -148,14 +148,10 @@ impl Ladder {
 impl Rung {
     fn of(asked: &kernel::Asked<'_>, tokens: i64, summary: Option<Summary>) -> Self {
         let default = asked.default_row(tokens).ordered(asked.engine);
-        let won = summary.as_ref().and_then(|summary| summary.winner.as_ref()).map(|winner| {
-            let number = |(name, value): &(String, Value)| match value {
-                Value::Int(value) => Some((name.clone(), *value)),
-                Value::Text(_) | Value::Bool(_) => None,
-            };
-            let params: Vec<(String, i64)> = winner.params.iter().filter_map(number).collect();
-            row_of(asked, tokens, &winner.solver, &params)
-        });
+        let won = summary
+            .as_ref()
+            .and_then(|summary| summary.winner.as_ref())
+            .map(|winner| row_of(asked, tokens, &winner.solver, &winner.params));
         let row = won.unwrap_or_else(|| default.clone());
         Self { tokens, summary, is_default: row == default, row }
     }

@@ -66,10 +66,10 @@ impl Task {
         self.buffers.iter().all(is_plain) && self.reference.is_plain()
     }
 
-    /// The data that its buffers hold before a launch, in the order of the buffers that have some.
+    /// The data that its buffers hold before a launch, or are made by, in the order of the buffers that have some.
     pub fn data(&self) -> impl Iterator<Item = (&Buffer, ArtifactRef)> {
         self.buffers.iter().filter_map(|buffer| match buffer.content {
-            Content::Data(data) => Some((buffer, data)),
+            Content::Data(data) | Content::Rows { rows: data, .. } => Some((buffer, data)),
             Content::Random | Content::Uniform { .. } | Content::Fill(_) => None,
         })
     }
@@ -145,6 +145,15 @@ pub enum Content {
     Fill(f64),
     /// The elements, little endian: a blob of the Store.
     Data(ArtifactRef),
+    /// Rows of a buffer before it. One that is not there holds zeros.
+    Rows {
+        /// Index of the buffer.
+        of: u16,
+        /// Which rows, in their order: INT32, little endian, a blob of the Store.
+        rows: ArtifactRef,
+        /// Elements of a row.
+        row: u32,
+    },
 }
 
 /// A buffer as it is written: what the first version could say has its bytes.

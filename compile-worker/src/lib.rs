@@ -12,6 +12,7 @@
 
 mod backlog;
 pub mod carried;
+mod descriptor;
 mod diagnose;
 mod end;
 mod entries;

@@ -8,7 +8,7 @@ use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::problem::DataType;
 use bluefin_kernel_spec::{Build, Bundle, KernelSpec};
 
-use crate::{entries, shim};
+use crate::{descriptor, entries, shim};
 
 /// What goes before the source of a reference.
 /// Bytes: Triton asks for 128.
@@ -185,9 +185,9 @@ fn fitted(launch: &Launch, compiled: &Launch, workspace: u64) -> Launch {
             usize::try_from(index).ok().and_then(|index| launch.arguments.get(index)).into_iter().copied().collect()
         }
         Argument::Tensor(asked) => match (launch.arguments.get(usize::from(asked.buffer)), asked.map) {
-            (Some(Argument::Tensor(tensor)), Some(map)) => tensor.mapped(map),
+            (Some(Argument::Tensor(tensor)), Some(map)) => descriptor::mapped(*tensor, map),
             (Some(Argument::Tensor(tensor)), None) => {
-                tensor.taken_apart(usize::from(asked.nan) + usize::from(asked.tf32))
+                descriptor::taken_apart(*tensor, usize::from(asked.nan) + usize::from(asked.tf32))
             }
             _ => Vec::new(),
         },

@@ -12,7 +12,7 @@ use bluefin_common::task::{Buffer, Role, Task, Tolerance};
 
 pub use self::mutants::{Mutant, MutantOutcome};
 use crate::check::{Difference, Runs};
-use crate::contents::Contents;
+use crate::contents::{Contents, source_of};
 use crate::elements::{Random, is_poison};
 use crate::layout::seed_of;
 
@@ -266,12 +266,15 @@ fn fits(bytes: u64) -> Attempt<()> {
 fn contents<B: AsRef<[u8]>>(buffers: &[Buffer], data: &[B], seed: u64) -> Attempt<Vec<Vec<u8>>> {
     fits(buffers.iter().map(Buffer::bytes).fold(0, u64::saturating_add))?;
     let contents = Contents::of(buffers, data)?;
-    let content = |(index, buffer): (usize, &Buffer)| {
+    let mut made: Vec<Vec<u8>> = Vec::with_capacity(buffers.len());
+    for (index, buffer) in buffers.iter().enumerate() {
         let mut bytes = vec![0; usize::try_from(buffer.bytes()).unwrap_or(usize::MAX)];
-        contents.make((index, buffer), &mut Random::new(seed_of(seed, index as u64)), 0, &mut bytes);
-        bytes
-    };
-    Ok(buffers.iter().enumerate().map(content).collect())
+        let source = source_of(buffer).and_then(|source| made.get(source)).map_or(&[][..], Vec::as_slice);
+        let mut random = Random::new(seed_of(seed, index as u64));
+        contents.make((index, buffer), (&mut random, source), 0, &mut bytes);
+        made.push(bytes);
+    }
+    Ok(made)
 }
 
 /// The bytes of each argument of a launch.

@@ -66,7 +66,7 @@ impl Layout {
     pub fn fill_one<E>(
         &self,
         (index, buffer): (usize, &Buffer),
-        contents: &Contents<'_>,
+        (contents, source): (&Contents<'_>, &[u8]),
         seed: u64,
         mut write: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -75,7 +75,7 @@ impl Layout {
         let mut random = Random::new(seed_of(seed, index as u64));
         for at in (start..end).step_by(PIECE) {
             piece.resize(PIECE.min((end - at) as usize), 0);
-            contents.make((index, buffer), &mut random, at - start, &mut piece);
+            contents.make((index, buffer), (&mut random, source), at - start, &mut piece);
             write(at, &piece)?;
         }
         Ok(())
@@ -92,7 +92,7 @@ impl Layout {
             Ok::<(), Failure>(())
         };
         let contents = Contents::of::<&[u8]>(buffers, &[]).unwrap();
-        buffers.iter().enumerate().for_each(|one| self.fill_one(one, &contents, seed, &mut write).unwrap());
+        buffers.iter().enumerate().for_each(|one| self.fill_one(one, (&contents, &[]), seed, &mut write).unwrap());
         set
     }
 }

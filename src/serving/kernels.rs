@@ -44,12 +44,14 @@ impl KernelsArgs {
             let name = one.moe.file_name(engine, &gpu).build(engine);
             let shipped = self.layer.shipped(engine, &name)?;
             let asked = Asked::of(engine, &one.moe, self.models.half(), Gpu::of(architecture), &tokens, &routing);
-            let asked = asked.beside(shipped.as_ref());
+            let asked = asked.by(&source).beside(shipped.as_ref());
             asked.note().iter().for_each(|note| say!("note: {note}"));
             // The rows of first products are shipped ones, or the engine's.
             let firsts = asked.firsts();
             let second = one.moe.file_name(engine, &gpu).second().build(engine);
-            let of_second = self.models.down.then_some((Asked { down: Some(&firsts), ..asked.clone() }, second));
+            let beside = self.layer.shipped(engine, &second)?;
+            let of_second = Asked { down: Some(&firsts), ..asked.clone() }.beside(beside.as_ref());
+            let of_second = self.models.down.then_some((of_second, second));
             for (asked, name) in [(asked, name)].into_iter().chain(of_second) {
                 let down = if asked.down.is_some() { "_down" } else { "" };
                 let folder = self.output.join(format!("E={},N={}{down}", one.moe.experts, one.moe.intermediate));

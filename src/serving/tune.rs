@@ -156,7 +156,8 @@ impl TuneArgs {
         let name = file.build(engine);
         let shipped = self.layer.shipped(engine, &name)?;
         let gpu = Gpu::of(place.architecture);
-        let asked = Asked::of(engine, &one.moe, self.models.half(), gpu, &tokens, &routing).beside(shipped.as_ref());
+        let asked = Asked::of(engine, &one.moe, self.models.half(), gpu, &tokens, &routing).by(&source);
+        let asked = asked.beside(shipped.as_ref());
         asked.note().iter().for_each(|note| say!("note: {note}"));
         let Some((tuned, first, mut is_whole)) = self.ladder(site, place, &asked, &source, &name).await? else {
             return Ok(None);

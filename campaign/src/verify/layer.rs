@@ -16,6 +16,7 @@ use bluefin_serving::installed::Source;
 use bluefin_serving::kernel::{Asked, DEFAULT, Routing, SEARCHED, row_of};
 use bluefin_serving::merge;
 use bluefin_serving::quantised::Storage;
+use bluefin_serving::row::USE_TMA;
 use bluefin_serving::shapes::MoeShape;
 use bluefin_serving::{ConfigFile, Engine, Error, FileName, Layer, Precision, Row};
 use serde_json::{Map, json};
@@ -100,6 +101,7 @@ impl LayerFile {
             shape: &self.shape,
             half: self.half,
             gpu: Gpu::of(bench.architecture),
+            is_engines: self.source.is_engines,
             tokens,
             routing: &Routing::Uniform,
             shipped: Some(&self.file),
@@ -152,12 +154,7 @@ impl Subject for LayerFile {
     fn put(&mut self, at: usize, launch: &Launch, bench: &Bench<'_>) -> anyhow::Result<()> {
         let tokens = self.tokens();
         let Some(size) = tokens.get(at).copied() else { return Ok(()) };
-        let number = |(name, value): &(String, Value)| match value {
-            Value::Int(value) => Some((name.clone(), *value)),
-            Value::Text(_) | Value::Bool(_) => None,
-        };
-        let params: Vec<(String, i64)> = launch.params.iter().filter_map(number).collect();
-        let row = row_of(&self.asked(bench, &tokens, true), size, &launch.solver, &params);
+        let row = row_of(&self.asked(bench, &tokens, true), size, &launch.solver, &launch.params);
         self.file.set(size, row);
         Ok(())
     }
@@ -168,13 +165,18 @@ impl Subject for LayerFile {
 }
 
 /// Why a row is no candidate.
-const UNTRIED: &str = "it says what no kernel here takes: expected whole numbers alone, BLOCK_SIZE_M, BLOCK_SIZE_N, BLOCK_SIZE_K and GROUP_SIZE_M among them";
+const UNTRIED: &str = "it says what no kernel here takes: expected whole numbers alone, BLOCK_SIZE_M, BLOCK_SIZE_N, BLOCK_SIZE_K and GROUP_SIZE_M among them, and USE_TMA for SGLang's own kernel alone, in files of second products for FP8 in blocks";
 
 /// A row as a point of the space that is searched for `problem`.
 fn point(searched: &LoadedSpec, problem: &Problem, target: &Target, row: &Row) -> Option<Candidate> {
     let scope = searched.spec.scope(problem, target).ok().flatten()?;
     let solvers = searched.spec.solvers_for(&scope).ok()?;
     let solver = solvers.into_iter().find(|solver| solver.name.starts_with(SEARCHED))?;
-    let params = solver.params.iter().map(|param| row.number(&param.name).map(Value::Int)).collect::<Option<_>>()?;
+    let value = |name: &str| match row.number(name) {
+        Some(number) => Some(Value::Int(number)),
+        // What a row does not say is false.
+        None => (name == USE_TMA).then(|| Value::Bool(row.0.get(name) == Some(&json!(true)))),
+    };
+    let params = solver.params.iter().map(|param| value(&param.name)).collect::<Option<_>>()?;
     Some(Candidate { solver: solver.name.clone(), params })
 }

@@ -372,7 +372,7 @@ impl ArgumentSpec {
                 let bytes = offset.bounded(values, 0, length)?.saturating_mul(size as u64);
                 Argument::BufferAt { buffer: *index, bytes }
             }
-            Self::Tensor(tensor) => Argument::Tensor(tensor.evaluate(values, buffers)?),
+            Self::Tensor(tensor) => Argument::Tensor(tensor.evaluate(values, buffers, own)?),
             Self::Workspace => Argument::Workspace,
             // It takes a place until the compiler says which arguments its kernel has.
             Self::None => Argument::I32(0),

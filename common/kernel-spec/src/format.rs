@@ -70,7 +70,7 @@ pub(super) struct RawBuffer {
     pub(super) recipe: Option<RawRecipe>,
 }
 
-/// What a buffer is made of: a routing, or the part of one in blocks that one of the fields `..._of` names.
+/// What a buffer is made of: a routing, the part of one in blocks that one of the fields `..._of` names, or rows of another buffer.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawRecipe {
@@ -78,7 +78,12 @@ pub(super) struct RawRecipe {
     pub(super) rows_of: Option<String>,
     pub(super) groups_of: Option<String>,
     pub(super) count_of: Option<String>,
-    pub(super) groups: Scalar,
+    pub(super) copy_of: Option<String>,
+    /// The buffer that says which rows are copied.
+    pub(super) by: Option<String>,
+    /// Elements of a row that is copied.
+    pub(super) row: Option<Scalar>,
+    pub(super) groups: Option<Scalar>,
     pub(super) picks: Option<Scalar>,
     pub(super) exponent: Option<f64>,
     pub(super) counts: Option<Vec<u32>>,

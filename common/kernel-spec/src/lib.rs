@@ -227,6 +227,8 @@ enum ContentSpec {
     Data(String),
     /// What a recipe makes.
     Made(Box<recipe::RecipeSpec>),
+    /// Rows of another buffer.
+    Rows(Box<recipe::RowsSpec>),
 }
 
 /// How far an output may be from the reference.

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bluefin_common::artifact::ArtifactRef;
+use bluefin_common::task::Content;
 use bluefin_common::value::Value;
 use bytes::Bytes;
 
@@ -30,6 +31,17 @@ pub(super) struct RecipeSpec {
     pub(super) make: Make,
     /// Groups that rows go to.
     pub(super) groups: Expression,
+}
+
+/// A buffer with rows of another one, in the order that a third one says, which is made from a recipe.
+#[derive(Clone, Debug)]
+pub(super) struct RowsSpec {
+    /// Index of the buffer that has the rows.
+    pub(super) of: usize,
+    /// That of the one that says which.
+    pub(super) by: usize,
+    /// Elements of a row.
+    pub(super) row: Expression,
 }
 
 /// The kind of a recipe.
@@ -136,6 +148,37 @@ impl KernelSpec {
         made.map(|buffer| Ok(self.make(buffer, scope)?.1)).collect()
     }
 
+    /// The rows of another buffer that `buffer` holds, and its elements.
+    pub(super) fn rows(
+        &self,
+        buffer: &BufferSpec,
+        spec: &RowsSpec,
+        scope: &Scope,
+    ) -> Result<(Content, u64), SpecError> {
+        let by = self.order(buffer, spec)?;
+        let recipe = self.recipe(by, scope)?;
+        let row = spec.row.bounded(&mut scope.values.clone(), 1, u32::MAX.into())?;
+        if let (Some((_, lengths)), Some(param)) = (&recipe.blocked, by.param()) {
+            let mut values = scope.values.clone();
+            for (size, length) in lengths {
+                push(&mut values, param, &Value::Int(i64::try_from(*size).unwrap_or(i64::MAX)));
+                let found = buffer.length.bounded(&mut values, 1, u64::MAX)?;
+                if found != length.saturating_mul(row) {
+                    let expected = format!("{length} rows of {row}, as many as {} has for blocks of {size}", by.name);
+                    return Err(buffer.length.error(format!("found {found} elements, expected {expected}")));
+                }
+            }
+        }
+        let of = u16::try_from(spec.of).unwrap_or(u16::MAX);
+        let content = Content::Rows { of, rows: self.make(by, scope)?.0, row: u32::try_from(row).unwrap_or(u32::MAX) };
+        Ok((content, recipe.length().saturating_mul(row)))
+    }
+
+    /// The buffer that says which rows `buffer` has.
+    fn order(&self, buffer: &BufferSpec, spec: &RowsSpec) -> Result<&BufferSpec, SpecError> {
+        self.buffers.get(spec.by).ok_or_else(|| buffer.length.error("found rows by no buffer"))
+    }
+
     /// The blob of a buffer that is made, with its name.
     pub(super) fn make(&self, buffer: &BufferSpec, scope: &Scope) -> Result<(ArtifactRef, Bytes), SpecError> {
         self.made.get(&self.recipe(buffer, scope)?).map_err(|message| buffer.length.error(message))
@@ -172,13 +215,36 @@ impl KernelSpec {
         scope: &Scope,
     ) -> Result<Vec<Option<u64>>, SpecError> {
         let place = |buffer: &BufferSpec| {
-            let ContentSpec::Made(spec) = &buffer.content else { return Ok(None) };
-            let Make::Blocked { param, .. } = &spec.make else { return Ok(None) };
-            let named = solver.params.iter().zip(params).find(|(own, _)| own.name == *param);
+            // A row for each element of the buffer that says which.
+            let (of, bytes) = match &buffer.content {
+                ContentSpec::Rows(spec) => {
+                    let mut values = scope.values.clone();
+                    let row = spec.row.bounded(&mut values, 1, u32::MAX.into())?;
+                    let size = buffer.data_type.evaluate(&mut values)?.on(scope.target.arch()).size() as u64;
+                    (self.order(buffer, spec)?, row.saturating_mul(size))
+                }
+                ContentSpec::Made(_) => (buffer, ELEMENT),
+                ContentSpec::Plain(_) | ContentSpec::Data(_) => return Ok(None),
+            };
+            let Some(param) = of.param() else { return Ok(None) };
+            let named = solver.params.iter().zip(params).find(|(own, _)| own.name == param);
             let Some((_, Value::Int(size))) = named else { return Ok(None) };
-            Ok(self.recipe(buffer, scope)?.offset(*size).map(|elements| elements * ELEMENT))
+            Ok(self.recipe(of, scope)?.offset(*size).map(|elements| elements.saturating_mul(bytes)))
         };
         self.buffers.iter().map(place).collect()
+    }
+}
+
+impl BufferSpec {
+    /// The param that is the size of its blocks, where it is made of those.
+    fn param(&self) -> Option<&str> {
+        match &self.content {
+            ContentSpec::Made(spec) => match &spec.make {
+                Make::Blocked { param, .. } => Some(param),
+                Make::Routing { .. } => None,
+            },
+            ContentSpec::Plain(_) | ContentSpec::Data(_) | ContentSpec::Rows(_) => None,
+        }
     }
 }
 

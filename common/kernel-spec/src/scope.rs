@@ -203,15 +203,21 @@ impl KernelSpec {
         let mut total = 0_u64;
         for spec in &self.buffers {
             let data_type = spec.data_type.evaluate(&mut values)?;
-            let length = match &spec.content {
-                ContentSpec::Made(_) => self.recipe(spec, scope)?.length(),
+            let rows = match &spec.content {
+                ContentSpec::Rows(rows) => Some(self.rows(spec, rows, scope)?),
+                _ => None,
+            };
+            let length = match (&spec.content, rows) {
+                (_, Some((_, length))) => length,
+                (ContentSpec::Made(_), None) => self.recipe(spec, scope)?.length(),
                 _ => spec.length.bounded(&mut values, 1, MAX_BYTES)?,
             };
             let own = data_type.on(scope.target.arch());
-            let content = match &spec.content {
-                ContentSpec::Plain(content) => *content,
-                ContentSpec::Data(file) => Content::Data(self.data_of(spec, file, own, length)?),
-                ContentSpec::Made(_) => Content::Data(self.make(spec, scope)?.0),
+            let content = match (&spec.content, rows) {
+                (_, Some((content, _))) => content,
+                (ContentSpec::Plain(content), _) => *content,
+                (ContentSpec::Data(file), _) => Content::Data(self.data_of(spec, file, own, length)?),
+                (ContentSpec::Made(_) | ContentSpec::Rows(_), _) => Content::Data(self.make(spec, scope)?.0),
             };
             let buffer = Buffer { name: spec.name.clone(), data_type: own, length, role: spec.role, content };
             total = total.saturating_add(buffer.bytes());
@@ -272,7 +278,7 @@ impl Distance {
 }
 
 impl TypeOf {
-    fn evaluate(&self, values: &mut Values) -> Result<DataType, SpecError> {
+    pub(super) fn evaluate(&self, values: &mut Values) -> Result<DataType, SpecError> {
         match self {
             Self::Fixed(data_type) => Ok(*data_type),
             Self::Named(expression) => match expression.value(values)? {

@@ -35,9 +35,16 @@ impl TensorSpec {
         self.offset.knows(names) && lists.into_iter().flatten().all(|expression| expression.knows(names))
     }
 
+    /// `own`: where the candidate's part of each buffer begins that has parts, in bytes.
+    ///
     /// # Errors
     /// It is none that a device takes, or reaches beyond its buffer.
-    pub(super) fn evaluate(&self, values: &mut Values, buffers: &[Buffer]) -> Result<Tensor, SpecError> {
+    pub(super) fn evaluate(
+        &self,
+        values: &mut Values,
+        buffers: &[Buffer],
+        own: &[Option<u64>],
+    ) -> Result<Tensor, SpecError> {
         let of = buffers.get(usize::from(self.buffer));
         let (length, size) = of.map_or((0, 1), |buffer| (buffer.length, buffer.data_type.size() as u64));
         let offset = self.offset.bounded(values, 0, length)?;
@@ -51,7 +58,8 @@ impl TensorSpec {
         let (shape, strides) = (list(&self.shape, 1, MAX_SIZE)?, list(&self.strides, 0, MAX_STRIDE)?);
         let block = list(&self.block, 1, MAX_BLOCK)?.map(|size| u32::try_from(size).unwrap_or(u32::MAX));
         let spans = shape.iter().zip(&strides).map(|(size, stride)| size.saturating_sub(1).saturating_mul(*stride));
-        let end = spans.fold(offset + 1, u64::saturating_add);
+        let own = own.get(usize::from(self.buffer)).copied().flatten().unwrap_or(0);
+        let end = spans.fold(offset + 1 + own / size, u64::saturating_add);
         if end > length {
             let found = format!("found a descriptor of {end} elements, expected at most the {length} of its buffer");
             return Err(self.offset.error(found));
@@ -68,7 +76,7 @@ impl TensorSpec {
         }
         Ok(Tensor {
             buffer: self.buffer,
-            bytes: offset.saturating_mul(size),
+            bytes: offset.saturating_mul(size).saturating_add(own),
             rank: u8::try_from(self.shape.len()).unwrap_or(u8::MAX),
             shape,
             strides,

@@ -1,4 +1,4 @@
-"""The two products of a mixture of experts, launched as SGLang launches them without TMA, and both as plain sums.
+"""The two products of a mixture of experts, launched as SGLang launches them, and both as plain sums.
 
 `fused_moe` is the engine's own file. The functions here hand their arguments on to its kernel, with the constants that each of the two
 products has.
@@ -12,16 +12,16 @@ from fused_moe import fused_moe_kernel
 
 @triton.jit
 def first(
-    a, w, c, a_scale, w_scale, sorted_token_ids, expert_ids, padded, N, K, EM, routes,
+    a, a_tensor, w, w_tensor, c, a_scale, w_scale, sorted_token_ids, expert_ids, padded, N, K, EM, routes,
     stride_am, stride_be, stride_bn, stride_cm, stride_asm, stride_bse, stride_bsn,
     TOP_K: tl.constexpr, GROUP_N: tl.constexpr, GROUP_K: tl.constexpr, NAIVE: tl.constexpr,
     FP8: tl.constexpr, INT8: tl.constexpr, INT8_WEIGHTS: tl.constexpr, PER_CHANNEL: tl.constexpr, OUT: tl.constexpr,
     BLOCK_SIZE_M: tl.constexpr, BLOCK_SIZE_N: tl.constexpr, BLOCK_SIZE_K: tl.constexpr, GROUP_SIZE_M: tl.constexpr, SWAP: tl.constexpr,
-    EVEN_FIRST: tl.constexpr, EVEN_SECOND: tl.constexpr,
+    EVEN_FIRST: tl.constexpr, EVEN_SECOND: tl.constexpr, USE_TMA: tl.constexpr = False,
 ):
     """(tokens, K) by (experts, N, K): each token by its experts."""
     fused_moe_kernel(
-        a, None, w, None, None, c, a_scale, w_scale, None, sorted_token_ids, expert_ids, padded, None, N, K, EM, routes,
+        a, a_tensor, w, w_tensor, None, c, a_scale, w_scale, None, sorted_token_ids, expert_ids, padded, None, N, K, EM, routes,
         stride_am, 1, stride_be, 1, stride_bn, 0, 0, stride_cm, 1, stride_asm, 1, stride_bse, 1, stride_bsn,
         GROUP_N, GROUP_K, BLOCK_SIZE_M, BLOCK_SIZE_N, BLOCK_SIZE_K, GROUP_SIZE_M, False, TOP_K, OUT,
         FP8, INT8, INT8_WEIGHTS, PER_CHANNEL, EVEN_FIRST, False, SWAP, False, False, False, 1,
@@ -30,16 +30,16 @@ def first(
 
 @triton.jit
 def second(
-    a, w, c, a_scale, w_scale, topk_weights, sorted_token_ids, expert_ids, padded, N, K, EM, routes,
+    a, a_tensor, w, w_tensor, c, a_scale, w_scale, topk_weights, sorted_token_ids, expert_ids, padded, N, K, EM, routes,
     stride_am, stride_be, stride_bn, stride_cm, stride_asm, stride_bse, stride_bsn,
     TOP_K: tl.constexpr, GROUP_N: tl.constexpr, GROUP_K: tl.constexpr, NAIVE: tl.constexpr,
     FP8: tl.constexpr, INT8: tl.constexpr, INT8_WEIGHTS: tl.constexpr, PER_CHANNEL: tl.constexpr, OUT: tl.constexpr,
     BLOCK_SIZE_M: tl.constexpr, BLOCK_SIZE_N: tl.constexpr, BLOCK_SIZE_K: tl.constexpr, GROUP_SIZE_M: tl.constexpr, SWAP: tl.constexpr,
-    EVEN_FIRST: tl.constexpr, EVEN_SECOND: tl.constexpr,
+    EVEN_FIRST: tl.constexpr, EVEN_SECOND: tl.constexpr, USE_TMA: tl.constexpr = False,
 ):
     """(routes, K) by (experts, N, K): each route by its expert, times its weight."""
     fused_moe_kernel(
-        a, None, w, None, None, c, a_scale, w_scale, topk_weights, sorted_token_ids, expert_ids, padded, None, N, K, EM, routes,
+        a, a_tensor, w, w_tensor, None, c, a_scale, w_scale, topk_weights, sorted_token_ids, expert_ids, padded, None, N, K, EM, routes,
         stride_am, 1, stride_be, 1, stride_bn, 0, 0, stride_cm, 1, stride_asm, 1, stride_bse, 1, stride_bsn,
         GROUP_N, GROUP_K, BLOCK_SIZE_M, BLOCK_SIZE_N, BLOCK_SIZE_K, GROUP_SIZE_M, True, 1, OUT,
         FP8, INT8, INT8_WEIGHTS, PER_CHANNEL, EVEN_SECOND, False, SWAP, False, False, False, 1,

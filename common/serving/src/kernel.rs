@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use bluefin_common::arch::Vendor;
+use bluefin_common::value::Value;
 use serde_json::Value as Json;
 
 use self::operands::Operands;
@@ -46,6 +47,8 @@ pub struct Asked<'a> {
     pub half: &'static str,
     /// Where it runs.
     pub gpu: Gpu,
+    /// Whether the kernel is the engine's own, and none of bluefin's.
+    pub is_engines: bool,
     /// Numbers of tokens that are to be tuned.
     pub tokens: &'a [i64],
     /// How tokens are sent to experts.
@@ -78,8 +81,9 @@ pub const SPEC_FILE: &str = "spec.toml";
 /// # Errors
 /// If layers whose weights are stored so are not known here.
 pub fn files(asked: &Asked<'_>, source: &Source) -> Result<BTreeMap<String, String>, Unmade> {
+    let asked = &asked.clone().by(source);
     let operands = Operands::of(asked.shape.storage, asked.half)?;
-    let (is_grouped, is_sglangs) = (asked.shape.storage.group().is_some(), is_sglangs(asked, source));
+    let (is_grouped, is_sglangs) = (asked.shape.storage.group().is_some(), asked.is_sglangs());
     let layer = match (is_grouped, is_sglangs) {
         (true, _) => include_str!("../kernels/layer_grouped.py"),
         (false, true) => include_str!("../kernels/layer_sglang.py"),
@@ -121,11 +125,6 @@ pub fn sizes(shape: &MoeShape, tokens: i64) -> BTreeMap<String, i64> {
     sizes.map(|(name, size)| (name.to_string(), size)).into()
 }
 
-/// Whether the kernel is SGLang's own, which takes other arguments than vLLM's, and bluefin's.
-fn is_sglangs(asked: &Asked<'_>, source: &Source) -> bool {
-    asked.engine == Engine::SGLANG && source.is_engines
-}
-
 /// Whether vLLM sorts nothing: there are so few routes that each is a block of its own. SGLang always sorts, and both for weights in groups.
 fn is_naive(engine: Engine, shape: &MoeShape, tokens: i64) -> bool {
     engine == Engine::VLLM
@@ -144,7 +143,27 @@ impl<'a> Asked<'a> {
         tokens: &'a [i64],
         routing: &'a Routing,
     ) -> Self {
-        Self { engine, shape, half, gpu, tokens, routing, shipped: None, known: None, searched: true, down: None }
+        let (is_engines, searched) = (false, true);
+        Self { engine, shape, half, gpu, is_engines, tokens, routing, shipped: None, known: None, searched, down: None }
+    }
+
+    /// The same for the kernel of `source`.
+    #[must_use]
+    pub fn by(self, source: &Source) -> Self {
+        Self { is_engines: source.is_engines, ..self }
+    }
+
+    /// Whether the kernel is SGLang's own, which takes other arguments than vLLM's, and bluefin's.
+    fn is_sglangs(&self) -> bool {
+        self.engine == Engine::SGLANG && self.is_engines
+    }
+
+    /// Whether the kernel takes tensor descriptors by a row with USE_TMA: SGLang's of the weights of the first product, and of both operands
+    /// of the second one, where it asks for FP8 in blocks.
+    fn takes_descriptors(&self) -> bool {
+        let storage = self.shape.storage;
+        let is_blocked = storage.dtype == Some(Precision::Fp8W8A8) && self.block_shape().is_some();
+        self.is_sglangs() && storage.group().is_none() && (self.down.is_none() || is_blocked)
     }
 
     /// The same with a file whose rows are tried as well.
@@ -220,7 +239,7 @@ impl<'a> Asked<'a> {
             else {
                 continue;
             };
-            if is_tried(&row) && !given.iter().any(|(_, known)| known.is_same(&row)) {
+            if self.is_tried(&row) && !given.iter().any(|(_, known)| known.is_same(&row)) {
                 given.push((name, row));
             }
         }
@@ -253,6 +272,13 @@ impl<'a> Asked<'a> {
         self.engine.info().splits_groups && self.shape.storage.group().is_some() && !is_whole
     }
 
+    /// Whether the kernel can be launched by a row: all block sizes are there, and all values are what it takes.
+    fn is_tried(&self, row: &Row) -> bool {
+        let is_taken = |(key, value): (&String, &Json)| value.is_i64() || key == USE_TMA && value == &Json::Bool(true);
+        let is_whole = [M, N, K, GROUP].iter().all(|key| row.0.contains_key(*key));
+        is_whole && row.0.iter().all(is_taken) && (!row.0.contains_key(USE_TMA) || self.takes_descriptors())
+    }
+
     /// What else than these rows the engine may compute the layer by. `None`: nothing.
     #[must_use]
     pub fn note(&self) -> Option<String> {
@@ -273,20 +299,20 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Whether the kernel can be launched by a row: all block sizes are there, and all values are numbers.
-fn is_tried(row: &Row) -> bool {
-    row.0.values().all(Json::is_i64) && [M, N, K, GROUP].iter().all(|key| row.0.contains_key(*key))
-}
-
 /// The row that a winner says: `solver` and its params by name. A default that won is written as the engine has it.
 #[must_use]
-pub fn row_of(asked: &Asked<'_>, tokens: i64, solver: &str, params: &[(String, i64)]) -> Row {
+pub fn row_of(asked: &Asked<'_>, tokens: i64, solver: &str, params: &[(String, Value)]) -> Row {
     if solver.starts_with(DEFAULT) {
         return asked.default_row(tokens).ordered(asked.engine);
     }
     let mut row = Row::default();
     for (key, value) in params {
-        row.set(key, *value);
+        match value {
+            Value::Int(number) => row.set(key, *number),
+            // What is not said is false.
+            Value::Bool(true) => _ = row.0.insert(key.clone(), Json::Bool(true)),
+            Value::Bool(false) | Value::Text(_) => {}
+        }
     }
     let mut row = row.without(SPLIT_K);
     if asked.engine.info().splits_groups && asked.shape.storage.group().is_some() {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::target::Target;
-use bluefin_common::task::{Role, Task, Tolerance};
+use bluefin_common::task::{Buffer, Role, Task, Tolerance};
 
 use super::checker::{Checker, Places, Pose, is_on_device, kept, outputs};
 use crate::check::{Difference, Runs};
-use crate::contents::Contents;
+use crate::contents::{Contents, source_of};
 use crate::device::{Buffers, Device, DeviceError, Refill, Saved};
 use crate::elements::{fill_poison, is_poison};
 use crate::layout::{CANARY, Layout, broken_guard};
@@ -116,10 +116,20 @@ impl<D: Device> Posed<D> {
         let write = |at, bytes: &[u8]| device.write(&self.sets.memory, self.first() + at, bytes);
         for one in self.task.buffers.iter().enumerate() {
             if self.sets.checker.is_none() || !is_on_device(one.1) {
-                self.layout.fill_one(one, contents, seed, write)?;
+                let source = self.source(device, one.1)?;
+                self.layout.fill_one(one, (contents, &source), seed, write)?;
             }
         }
         self.fill_guards(device)
+    }
+
+    /// What is in the buffer that `buffer` has rows of, which was made before it; nothing where it has none.
+    fn source(&self, device: &D, buffer: &Buffer) -> Result<Vec<u8>, DeviceError> {
+        let source = source_of(buffer).and_then(|index| self.layout.ranges().nth(index));
+        let Some((start, end)) = source else { return Ok(Vec::new()) };
+        let mut bytes = vec![0; usize::try_from(end - start).unwrap_or(usize::MAX)];
+        device.read(&self.sets.memory, self.first() + start, &mut bytes)?;
+        Ok(bytes)
     }
 
     /// Compares what a second run of the reference left in the first copy with the answer. Where both differ, elements may be as much

@@ -8,6 +8,7 @@ use bluefin_common::task::{Content, Role};
 
 use super::{Executed, Executor, Loaded, Posed};
 use crate::check::Runs;
+use crate::contents::source_of;
 use crate::elements::{Random, encode};
 
 /// What came of leaving out one of what keeps a kernel right.
@@ -140,9 +141,10 @@ impl<'a> Strange<'a> {
 /// The buffers whose elements may be strange: inputs that are not the problem's own.
 fn inputs(posed: &Posed) -> Vec<usize> {
     let buffers = posed.task.buffers.iter().enumerate();
-    let may = buffers.filter(|(_, buffer)| {
-        let is_own = matches!(buffer.content, Content::Data(_));
-        buffer.role != Role::Output && !is_own
+    let sources: Vec<usize> = posed.task.buffers.iter().filter_map(source_of).collect();
+    let may = buffers.filter(|(at, buffer)| {
+        let is_own = matches!(buffer.content, Content::Data(_) | Content::Rows { .. });
+        buffer.role != Role::Output && !is_own && !sources.contains(at)
     });
     may.map(|(at, _)| at).collect()
 }

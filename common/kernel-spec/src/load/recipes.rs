@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Loader, MAX_LIST, Names};
 use crate::error::SpecError;
 use crate::format::{RawBuffer, RawRecipe, RawSpec, RawSpread};
-use crate::recipe::{Make, Part, RecipeSpec, Spread};
+use crate::recipe::{Make, Part, RecipeSpec, RowsSpec, Spread};
 use crate::{ArgumentSpec, BufferSpec, ContentSpec, Solver, TypeOf};
 use bluefin_common::problem::DataType;
 use bluefin_common::task::Role;
@@ -30,6 +30,18 @@ impl Loader<'_> {
         for (index, own) in raw.buffer.iter().enumerate() {
             let (Some(recipe), Some(buffer)) = (&own.recipe, buffers.get_mut(index)) else { continue };
             let field = format!("buffer[{index}]");
+            if recipe.copy_of.is_some() {
+                self.require(own.role == Role::Input, &format!("{field}.role"), "another role", "input")?;
+                let rows = self.rows(recipe, index, &format!("{field}.recipe"), raw, names)?;
+                let mut names = names.clone();
+                if let Some(param) = raw.buffer.get(rows.by).and_then(|by| by.recipe.as_ref()?.block.as_ref()) {
+                    names.insert(param.clone());
+                    self.check_users(index, param, &format!("{field}.recipe"), solvers)?;
+                }
+                buffer.length = self.expression(&own.length, &format!("{field}.length"), &names)?;
+                buffer.content = ContentSpec::Rows(Box::new(rows));
+                continue;
+            }
             let is_int32 = matches!(buffer.data_type, TypeOf::Fixed(DataType::Int32));
             self.require(is_int32, &format!("{field}.type"), &own.r#type, "INT32: recipes make no other type")?;
             self.require(own.role == Role::Input, &format!("{field}.role"), "another role", "input")?;
@@ -41,7 +53,11 @@ impl Loader<'_> {
                 names.insert(param.clone());
                 self.check_users(index, param, &field, solvers)?;
             }
-            let groups = self.expression(&recipe.groups, &format!("{field}.groups"), &names)?;
+            let lacks = || self.invalid(&format!("{field}.groups"), "nothing", "how many groups there are");
+            let groups = recipe.groups.as_ref().ok_or_else(lacks)?;
+            let groups = self.expression(groups, &format!("{field}.groups"), &names)?;
+            let is_plain = recipe.by.is_none() && recipe.row.is_none();
+            self.require(is_plain, &field, "by or row", "none of them: they are of rows of another buffer")?;
             buffer.length = self.expression(&own.length, &format!("buffer[{index}].length"), &names)?;
             buffer.content = ContentSpec::Made(Box::new(RecipeSpec { make, groups }));
         }
@@ -62,8 +78,47 @@ impl Loader<'_> {
         match (recipe.routing, said.as_slice()) {
             (Some(routing), []) => self.routing(recipe, routing, field, names),
             (None, [(name, part)]) => self.blocked(recipe, (name, *part), field, raw, solvers),
-            _ => Err(self.invalid(field, "several or none", "one of routing, rows_of, groups_of and count_of")),
+            _ => {
+                Err(self.invalid(field, "several or none", "one of routing, rows_of, groups_of, count_of and copy_of"))
+            }
         }
+    }
+
+    /// Rows of a buffer before that at `index`.
+    fn rows(
+        &self,
+        recipe: &RawRecipe,
+        index: usize,
+        field: &str,
+        raw: &RawSpec,
+        names: &Names,
+    ) -> Result<RowsSpec, SpecError> {
+        let others = [&recipe.rows_of, &recipe.groups_of, &recipe.count_of, &recipe.block];
+        let is_alone = recipe.routing.is_none()
+            && others.iter().all(|other| other.is_none())
+            && recipe.groups.is_none()
+            && recipe.picks.is_none()
+            && recipe.exponent.is_none()
+            && recipe.counts.is_none()
+            && recipe.seed.is_none();
+        self.require(is_alone, field, "others", "copy_of, by and row alone")?;
+        let before = raw.buffer.get(..index).unwrap_or_default();
+        let place = |name: &Option<String>, is_made: bool| {
+            let is_it = |buffer: &RawBuffer| {
+                let made = buffer.recipe.as_ref().is_some_and(|own| own.rows_of.is_some());
+                Some(&buffer.name) == name.as_ref() && made == is_made && (is_made || buffer.recipe.is_none())
+            };
+            let found = name.clone().unwrap_or_else(|| "nothing".to_string());
+            let expected = match is_made {
+                true => "by: the name of a buffer before it with the rows of groups (rows_of)",
+                false => "copy_of: the name of a buffer before it that is made of nothing",
+            };
+            before.iter().position(is_it).ok_or_else(|| self.invalid(field, found, expected))
+        };
+        let (of, by) = (place(&recipe.copy_of, false)?, place(&recipe.by, true)?);
+        let lacks = || self.invalid(&format!("{field}.row"), "nothing", "how many elements a row has");
+        let row = self.expression(recipe.row.as_ref().ok_or_else(lacks)?, &format!("{field}.row"), names)?;
+        Ok(RowsSpec { of, by, row })
     }
 
     fn routing(&self, recipe: &RawRecipe, routing: RawSpread, field: &str, names: &Names) -> Result<Make, SpecError> {
@@ -132,18 +187,17 @@ impl Loader<'_> {
     fn check_users(&self, index: usize, param: &str, field: &str, solvers: &[Solver]) -> Result<(), SpecError> {
         for solver in solvers {
             let mut arguments = solver.launches.iter().flat_map(|launch| &launch.arguments);
-            let is_whole =
-                |argument: &&ArgumentSpec| matches!(argument, ArgumentSpec::Buffer(own) if usize::from(*own) == index);
-            let is_cut = |argument: &ArgumentSpec| match argument {
-                ArgumentSpec::Part(own, _) => usize::from(*own) == index,
+            let is_whole = |argument: &&ArgumentSpec| match argument {
+                ArgumentSpec::Buffer(own) => usize::from(*own) == index,
                 ArgumentSpec::Tensor(tensor) => usize::from(tensor.buffer) == index,
                 _ => false,
             };
+            let is_cut =
+                |argument: &ArgumentSpec| matches!(argument, ArgumentSpec::Part(own, _) if usize::from(*own) == index);
             let has = solver.params.iter().any(|own| own.name == param);
             let expected = format!("a param {param} of {}, which launches with the buffer", solver.name);
             self.require(has || arguments.clone().find(is_whole).is_none(), field, "none", &expected)?;
-            let expected =
-                format!("no offset and no descriptor in the arguments of {}: the part is that of {param}", solver.name);
+            let expected = format!("no offset in the arguments of {}: the part is that of {param}", solver.name);
             self.require(!arguments.any(is_cut), field, "an offset", &expected)?;
         }
         Ok(())

@@ -179,7 +179,7 @@ fn what_is_no_recipe_is_one_error() {
         (
             "rows_of = \"routing\"",
             "rows_of = \"routing\", count_of = \"routing\"",
-            "expected one of routing, rows_of, groups_of and count_of",
+            "expected one of routing, rows_of, groups_of, count_of and copy_of",
         ),
         ("picks = \"picks\", seed", "seed", "expected how many groups a row goes to"),
         ("routing = \"uniform\"", "routing = \"zipf\", exponent = 17.0", "expected 0 to 16"),
@@ -195,7 +195,7 @@ fn what_is_no_recipe_is_one_error() {
         (
             "[\"sorted\", \"owners\"",
             "[{ buffer = \"sorted\", offset = 1 }, \"owners\"",
-            "expected no offset and no descriptor in the arguments of Blocked",
+            "expected no offset in the arguments of Blocked",
         ),
         ("seed = 7 }", "seed = 7 }\nfill = 1", "expected one of fill, data, recipe, and low with high"),
     ] {
@@ -214,4 +214,56 @@ fn what_is_no_recipe_is_one_error() {
     let other = late("rows_of = \"routing\", groups = \"groups\"", "rows_of = \"routing\", groups = \"4\"");
     assert!(other.contains("found 4 groups, expected 3 as routing has"), "{other}");
     assert!(late("picks = \"picks\", seed", "picks = \"4\", seed").contains("expected 1 to 3"));
+}
+
+/// The spec with a matrix of `width` columns a route, and its rows as they are sorted, before the output.
+fn with_rows(recipe: &str, length: &str) -> String {
+    let buffers = format!(
+        "[[buffer]]\nname = \"rows\"\ntype = \"FP16\"\nlength = \"routes * 24\"\nrole = \"input\"\n\n[[buffer]]\nname = \"copied\"\n\
+         type = \"FP16\"\nlength = \"{length}\"\nrole = \"input\"\nrecipe = {{ {recipe} }}\n\n[[buffer]]\nname = \"out\""
+    );
+    SPEC.replacen("[[buffer]]\nname = \"out\"", &buffers, 1).replacen(
+        "\"padded\", \"routing\", \"out\"]",
+        "\"padded\", \"routing\", \"out\", \"copied\"]",
+        1,
+    )
+}
+
+#[test]
+fn rows_are_copied_as_they_are_sorted() {
+    let copied = with_rows("copy_of = \"rows\", by = \"sorted\", row = 24", "(routes + groups * (BLOCK - 1)) * 24");
+    // The reference has no blocks, and launches without what depends on them.
+    let spec = spec(&copied).unwrap();
+    let scope = scope(&spec, &[("rows", 50), ("groups", 5)]);
+    let (buffers, _) = spec.task_parts(&scope).unwrap();
+    let at = buffers.iter().position(|buffer| buffer.name == "copied").unwrap();
+    let Content::Rows { of, rows, row } = buffers[at].content else { panic!("{:?}", buffers[at]) };
+    // As many rows as there are places in blocks of 2 and of 4.
+    assert_eq!((buffers[usize::from(of)].name.as_str(), row, buffers[at].length), ("rows", 24, 256 * 24));
+    assert_eq!(rows, ArtifactRef::of(&spec.made(&scope).unwrap()[1]));
+    for (block, bytes) in [(2, 0), (4, 128 * 24 * 2)] {
+        let candidate = Candidate { solver: "Blocked".to_string(), params: vec![Value::Int(block)] };
+        let arguments = spec.build(&candidate, &scope).unwrap().launches.remove(0).arguments;
+        assert_eq!(arguments.last(), Some(&Argument::BufferAt { buffer: at.try_into().unwrap(), bytes }), "{block}");
+    }
+}
+
+#[test]
+fn rows_that_can_not_be_copied_are_one_error() {
+    let length = "(routes + groups * (BLOCK - 1)) * 24";
+    for (recipe, length, expected) in [
+        ("copy_of = \"rows\", by = \"sorted\"", length, "how many elements a row has"),
+        ("copy_of = \"rows\", by = \"owners\", row = 24", length, "with the rows of groups (rows_of)"),
+        ("copy_of = \"none\", by = \"sorted\", row = 24", length, "found \"none\", expected copy_of"),
+        ("copy_of = \"sorted\", by = \"sorted\", row = 24", length, "expected copy_of"),
+        ("copy_of = \"rows\", by = \"sorted\", row = 24, groups = 3", length, "copy_of, by and row alone"),
+        ("rows_of = \"routing\", row = 24, groups = 3, block = \"BLOCK\"", length, "INT32: recipes make no other type"),
+        ("copy_of = \"rows\", by = \"sorted\", row = 25", length, "rows of 25, as many as sorted has for blocks of 2"),
+    ] {
+        let error = match spec(&with_rows(recipe, length)) {
+            Ok(spec) => spec.task_parts(&scope(&spec, &[("rows", 50), ("groups", 5)])).expect_err(recipe).to_string(),
+            Err(error) => error,
+        };
+        assert!(error.contains(expected), "{recipe}: {error}");
+    }
 }

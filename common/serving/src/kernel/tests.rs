@@ -85,7 +85,7 @@ fn a_winner_is_a_row_of_the_engines() {
         ("GROUP_SIZE_M", 1),
         ("num_warps", 4),
     ];
-    let params: Vec<(String, i64)> = params.iter().map(|(key, value)| ((*key).to_string(), *value)).collect();
+    let params: Vec<_> = params.iter().map(|(key, value)| ((*key).to_string(), Value::Int(*value))).collect();
     assert_eq!(row_of(&asked_for, 64, "Searched", &params).short(), "16x64x128 g1 w4 s3");
     assert_eq!(row_of(&asked_for, 64, "Default64", &params), asked_for.default_row(64).ordered(Engine::VLLM));
     let ungrouped = Storage { dtype: Some(Precision::Int4W4A16), ..Storage::default() };
@@ -121,7 +121,11 @@ fn weights_in_groups_have_a_kernel_of_their_own() {
     assert_eq!(asked_for.solver_of(1, &wide), None, "the second product has other tiles");
     assert_eq!(asked_for.solver_of(1, &asked_for.default_row(1)), Some("Default1".to_string()));
     // vLLM's kernel asks for it, SGLang's does not take it.
-    let params = [(M.to_string(), 16), (N.to_string(), 64), (K.to_string(), 64), (GROUP.to_string(), 1)];
+    let params = [(M.to_string(), Value::Int(16)), (N.to_string(), Value::Int(64))];
+    let params: Vec<_> = params
+        .into_iter()
+        .chain([(K, 64), (GROUP, 1)].map(|(key, value)| (key.to_string(), Value::Int(value))))
+        .collect();
     assert_eq!(row_of(&asked_for, 8, "Searched", &params).short(), "16x64x64 g1 SPLIT_K=1");
     let of_sglang = Asked { engine: Engine::SGLANG, ..asked_for.clone() };
     assert_eq!(row_of(&of_sglang, 8, "Searched", &params).short(), "16x64x64 g1");
@@ -199,6 +203,47 @@ fn second_products_have_the_rows_of_a_tile_that_the_first_have() {
     // Without a file the first are the engine's own.
     assert_eq!(of_layer.firsts()[&1], of_layer.default_row(1));
     assert_eq!(of_layer.beside(Some(&shipped)).firsts()[&1].number(M), Some(64));
+}
+
+/// By SGLang's own kernel alone: of a layer the weights of the first product, of a second product both operands, where they are FP8 in blocks.
+#[test]
+fn rows_with_descriptors_are_launched_with_them() {
+    let storage = Storage { dtype: Some(Precision::Fp8W8A8), block_shape: Some([128, 128]), ..Storage::default() };
+    let (deepseek, mixtral) = (shape([8, 256, 512, 2], storage), shape([8, 256, 512, 2], Storage::default()));
+    let tokens = [64];
+    let mut row = Row::of([(M, 16), (N, 64), (K, 128), (GROUP, 1)]);
+    let firsts = BTreeMap::from([(64, row.clone())]);
+    row.0.insert(USE_TMA.to_string(), true.into());
+    let shipped = ConfigFile::of(Engine::SGLANG, None, [(64, row.clone())]);
+    let source = Source { is_engines: true, ..Source::own() };
+    let of = |shape, down| {
+        let asked_for = Asked { engine: Engine::SGLANG, tokens: &tokens, down, ..asked(shape, H100) };
+        asked_for.by(&source).beside(Some(&shipped))
+    };
+    let text = |asked_for: &Asked<'_>| files(asked_for, &source).unwrap().remove(SPEC_FILE).unwrap();
+    let (layer, second) = (of(&deepseek, None), of(&deepseek, Some(&firsts)));
+    assert_eq!(layer.solver_of(64, &row), Some("Shipped64".to_string()));
+    let of_layer = text(&layer);
+    assert_eq!(of_layer.matches("descriptor = \"w1\"").count(), 1, "{of_layer}");
+    assert!(!of_layer.contains("descriptor = \"w2\"") && !of_layer.contains("name = \"USE_TMA\""), "{of_layer}");
+    let of_second = text(&second);
+    for (part, count) in [
+        // The row that is given, and those of the search for which it is so.
+        ("descriptor = \"h_sorted\"", 2),
+        ("descriptor = \"w2\", shape = [\"experts\", \"hidden\", \"intermediate\"]", 2),
+        ("recipe = { copy_of = \"h_scale\", by = \"sorted\", row = \"ceil_div(intermediate, 128)\" }", 1),
+        ("when = \"!USE_TMA\"", 1),
+        ("name = \"USE_TMA\"\n  values = [false, true]", 1),
+    ] {
+        assert_eq!(of_second.matches(part).count(), count, "{part}\nin\n{of_second}");
+    }
+    let [on, off] = [true, false].map(|by| [(M.to_string(), Value::Int(16)), (USE_TMA.to_string(), Value::Bool(by))]);
+    assert_eq!(row_of(&second, 64, "Searched", &on).0.get(USE_TMA), Some(&true.into()));
+    assert!(!row_of(&second, 64, "Searched", &off).0.contains_key(USE_TMA));
+    // The kernel asks for blocks, and bluefin's own knows nothing of it.
+    assert_eq!(of(&mixtral, None).solver_of(64, &row), Some("Shipped64".to_string()));
+    assert_eq!(of(&mixtral, Some(&firsts)).solver_of(64, &row), None);
+    assert_eq!(layer.by(&Source::own()).solver_of(64, &row), None);
 }
 
 #[test]

@@ -7,15 +7,15 @@ use bluefin_common::arch::Vendor;
 use super::grouped;
 use super::operands::{Operands, Scales};
 use super::products::{Product, products, room, sorted_rows};
-use super::{Asked, Routing, SEARCHED, is_naive, is_sglangs, sizes};
+use super::{Asked, Routing, SEARCHED, is_naive, sizes};
 use crate::engine::Engine;
 use crate::installed::Source;
-use crate::row::{K, M, N, NONKDIM, WARPS};
+use crate::row::{K, M, N, NONKDIM, USE_TMA, WARPS};
 use crate::space::is_16_bit;
 
 pub(super) fn spec(asked: &Asked<'_>, operands: Operands, source: &Source, includes: &[String]) -> String {
     let mut text = head(asked, source, includes);
-    let is_sglangs = is_sglangs(asked, source);
+    let is_sglangs = asked.is_sglangs();
     buffers(asked, operands, &mut text);
     tolerance(asked, operands, &mut text);
     reference(asked, operands, &mut text);
@@ -29,6 +29,7 @@ pub(super) fn spec(asked: &Asked<'_>, operands: Operands, source: &Source, inclu
                 is_sglangs,
                 operands,
                 has_second: row.0.contains_key(grouped::SECOND_N),
+                descriptors: if row.0.contains_key(USE_TMA) { Descriptors::All } else { Descriptors::None },
             };
             solver.begin(&mut text);
             let fields: Vec<String> = row.0.iter().map(|(key, value)| format!("{key} = {value}")).collect();
@@ -45,13 +46,22 @@ pub(super) fn spec(asked: &Asked<'_>, operands: Operands, source: &Source, inclu
             (true, true) => "routes * 4 <= experts",
         };
         let name = format!("{SEARCHED}{}", if naive { "Naive" } else { "" });
-        let solver = Solver { name: &name, applicable, naive, is_sglangs, operands, has_second: false };
+        // The tuner for both products knows nothing of them.
+        let tries = asked.down.is_some() && asked.takes_descriptors();
+        let descriptors = if tries { Descriptors::Tried } else { Descriptors::None };
+        let solver = Solver { name: &name, applicable, naive, is_sglangs, operands, has_second: false, descriptors };
         solver.begin(&mut text);
         let constraints: Vec<String> = constraints(asked, operands).iter().map(|one| format!("{one:?}")).collect();
         let _ = writeln!(text, "constraints = [{}]", constraints.join(", "));
         let _ = writeln!(text, "compile_cost = \"BLOCK_SIZE_M * BLOCK_SIZE_N / num_warps\"");
         solver.end(asked, &mut text);
         params(asked, &mut text);
+        if tries {
+            let _ = write!(
+                text,
+                "  [[solver.param]]\n  name = \"{USE_TMA}\"\n  values = [false, true]\n  default = false\n"
+            );
+        }
     }
     text
 }
@@ -126,6 +136,15 @@ fn buffers(asked: &Asked<'_>, operands: Operands, text: &mut String) {
     add("sorted", "INT32", room(asked.engine), "input", &blocked("rows_of"));
     add("owners", "INT32", &format!("ceil_div({}, BLOCK_SIZE_M)", room(asked.engine)), "input", &blocked("groups_of"));
     add("padded", "INT32", "1", "input", &blocked("count_of"));
+    if let (Some(_), true, Scales::Blocks([_, block_k])) = (asked.down, asked.takes_descriptors(), operands.scales) {
+        let groups = format!("ceil_div(intermediate, {block_k})");
+        for (name, of_type, of, row) in
+            [(SORTED_A, activations, "h", "intermediate"), (SORTED_A_SCALE, "FP32", "h_scale", &groups)]
+        {
+            let recipe = format!("recipe = {{ copy_of = \"{of}\", by = \"sorted\", row = \"{row}\" }}\n");
+            add(name, of_type, &format!("({}) * {row}", room(asked.engine)), "input", &recipe);
+        }
+    }
     // Where nothing is sorted every block holds something.
     add("endless", "INT32", "1", "input", "fill = 2147483647\n");
     for Product { buffers: [_, _, c, ..], n, .. } in products(asked) {
@@ -173,6 +192,10 @@ fn scales(operands: Operands, buffers: &[&'static str; 5]) -> [&'static str; 2] 
     [if of_activations { a_scale } else { "none" }, if of_weights { w_scale } else { "none" }]
 }
 
+/// The activations of the second product and their scales, in the order in which its routes are sorted.
+const SORTED_A: &str = "h_sorted";
+const SORTED_A_SCALE: &str = "h_scale_sorted";
+
 /// A solver that launches both products.
 struct Solver<'a> {
     name: &'a str,
@@ -182,6 +205,16 @@ struct Solver<'a> {
     operands: Operands,
     /// Whether the tiles of the second product are params of their own.
     has_second: bool,
+    descriptors: Descriptors,
+}
+
+/// Which candidates of a solver are launched with tensor descriptors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Descriptors {
+    None,
+    /// Those whose param says so.
+    Tried,
+    All,
 }
 
 impl Solver<'_> {
@@ -221,9 +254,39 @@ impl Solver<'_> {
     }
 
     fn launch(&self, asked: &Asked<'_>, product: &Product, text: &mut String) {
+        // A layer's second product gets them by a file of its own.
+        let takes = asked.down.is_some() || !product.is_weighted;
+        match self.descriptors {
+            Descriptors::All if takes => self.launch_by(asked, product, (true, ""), text),
+            Descriptors::None | Descriptors::All => self.launch_by(asked, product, (false, ""), text),
+            Descriptors::Tried => {
+                self.launch_by(asked, product, (false, "!USE_TMA"), text);
+                self.launch_by(asked, product, (true, "USE_TMA"), text);
+            }
+        }
+    }
+
+    /// A launch with descriptors or without, of the candidates for which `when` holds.
+    fn launch_by(&self, asked: &Asked<'_>, product: &Product, (by, when): (bool, &str), text: &mut String) {
         let Product { entry, buffers, rows, n, k, is_weighted } = product;
         let [a, w, c, ..] = buffers;
         let [a_scale, w_scale] = scales(self.operands, buffers);
+        let (is_second, rows_of_all) = (asked.down.is_some(), sorted_rows(asked.engine, rows));
+        // Activations are read as they are sorted.
+        let operand = |of: &str, descriptor: Option<String>| match (descriptor, self.is_sglangs) {
+            (Some(descriptor), _) => format!("\"none\", {descriptor}"),
+            (None, true) => format!("\"{of}\", \"none\""),
+            (None, false) => format!("\"{of}\""),
+        };
+        let described = |of: &str, shape: &[&str], strides: &[&str], block: &[&str]| {
+            format!("{{ descriptor = \"{of}\", shape = {shape:?}, strides = {strides:?}, block_shape = {block:?} }}")
+        };
+        let of_a = || described(SORTED_A, &[&rows_of_all, k], &[k, "1"], &[M, K]);
+        let of_w = || described(w, &["experts", n, k], &[&format!("{n} * {k}"), k, "1"], &["1", N, K]);
+        let first = operand(a, (by && is_second).then(of_a));
+        let second = operand(w, by.then(of_w));
+        let a_scale = if by && is_second { SORTED_A_SCALE } else { a_scale };
+        let when = if when.is_empty() { String::new() } else { format!("  when = \"{when}\"\n") };
         let weights = if *is_weighted { "\"topk_weights\", " } else { "" };
         let (sorted, owners, padded) =
             if self.naive { ("none", "topk_ids", "endless") } else { ("sorted", "owners", "padded") };
@@ -234,7 +297,7 @@ impl Solver<'_> {
         let numbers: Vec<String> = numbers.iter().map(|number| format!("{{ i32 = \"{number}\" }}")).collect();
         let _ = write!(
             text,
-            "  [[solver.launch]]\n  entry = \"{entry}\"\n  arguments = [\"{a}\", \"{w}\", \"{c}\", \"{a_scale}\", \"{w_scale}\", {weights}\
+            "  [[solver.launch]]\n  entry = \"{entry}\"\n{when}  arguments = [{first}, {second}, \"{c}\", \"{a_scale}\", \"{w_scale}\", {weights}\
              \"{sorted}\", \"{owners}\", \"{padded}\", {}]\n  grid = [\"ceil_div({em}, BLOCK_SIZE_M) * ceil_div({n}, BLOCK_SIZE_N)\"]\n",
             numbers.join(", ")
         );

@@ -91,7 +91,7 @@ pub(super) enum KernelArgument {
     Tensor {
         /// Its index.
         tensor: u16,
-        /// How many of `Tensor::taken_apart`'s flags it takes.
+        /// How many of the flags it takes that `descriptor::taken_apart` has.
         #[serde(default)]
         flags: u8,
         /// Where it is not taken apart.
