@@ -6,7 +6,14 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use super::series::{Series, take};
+use super::statistics::median;
 use super::{AT_ONCE, AT_ONCE_MS, ClockWatch, Limits, Load, Results, Sampler, StopRule};
+
+/// How many times as long, or as short, the last rounds of a contender may be as its first ones: between those lies what a power limit or
+/// heat does to a clock, and one that was beaten in the first rounds has none of the last.
+const DRIFT: f64 = 1.03;
+/// How often a play-off begins anew over that.
+const NEW_BEGINNINGS: u32 = 2;
 
 /// In which way the rounds of a play-off are made.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +26,8 @@ pub struct Rounds {
 
 /// Times the `count` candidates of `sampler` in rounds: each round takes one sample of each, in an order drawn anew, so that a
 /// drift of the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All that may
-/// win get the same number of samples. One whose fastest is 1.1 times that of the fastest gets no more once there are enough for its median;
+/// win get the same number of samples. One whose fastest is 1.1 times that of the fastest gets no more once there are enough for its median,
+/// unless the device turns out to be slower or faster than it was then: all begin anew with the clock that it has come to.
 /// one that is hopeless (10 times the fastest) gets at most [`Timing::EVIDENCE`], and only as
 /// long as its own budget lasts: those are for a gain over it, which it can not lose.
 ///
@@ -69,13 +77,23 @@ pub fn play_off<S: Sampler>(
     if loaded {
         series.iter_mut().enumerate().filter(|(place, _)| contenders.contains(place)).for_each(|(_, one)| one.forget());
     }
+    let admitted = contenders.clone();
+    let mut beginnings = 0;
     while !sampler.is_broken() {
         let fastest = contenders.iter().filter_map(|&place| series.get(place)).map(Series::min);
         let best_ms = fastest.fold(f64::INFINITY, f64::min);
         contenders.retain(|&place| series.get(place).is_some_and(|one| !one.is_beaten(best_ms)));
         let running: Vec<&Series> = contenders.iter().filter_map(|&place| series.get(place)).collect();
         if running.iter().all(|one| one.is_done(limits)) || is_spent(&running, &rule, limits) {
-            break;
+            let beaten = admitted.iter().filter(|place| !contenders.contains(place));
+            let beaten = beaten.filter_map(|&place| series.get(place)).map(|one| one.samples.len());
+            if beginnings == NEW_BEGINNINGS || !beaten.min().is_some_and(|first| has_drifted(&running, first)) {
+                break;
+            }
+            beginnings += 1;
+            contenders = admitted.iter().copied().filter(|place| matches!(failed.get(*place), Some(None))).collect();
+            contenders.iter().for_each(|&place| series.get_mut(place).into_iter().for_each(Series::forget));
+            continue;
         }
         let at_once = if careful { 1 } else { at_once(&running) };
         contenders.shuffle(&mut random);
@@ -112,6 +130,17 @@ pub fn play_off<S: Sampler>(
         None => Some(Ok(one.timing(false, limits))),
     };
     Ok(series.into_iter().zip(failed).map(result).collect())
+}
+
+/// Whether contenders take another time in as many rounds at the end as in their `first` ones.
+fn has_drifted(running: &[&Series], first: usize) -> bool {
+    let drift = |one: &&Series| {
+        let later = one.samples.len().saturating_sub(first);
+        let (early, late) = (one.samples.get(..first)?, one.samples.get(later.max(first)..)?);
+        (!early.is_empty() && !late.is_empty()).then(|| median(late) / median(early))
+    };
+    let drifts: Vec<f64> = running.iter().filter_map(drift).collect();
+    !drifts.is_empty() && !(1.0 / DRIFT..=DRIFT).contains(&median(&drifts))
 }
 
 /// How many of a round a device may be left alone with.
@@ -191,6 +220,37 @@ mod tests {
         for median in &medians {
             assert!((median / medians[0] - 1.0).abs() < 0.015, "{medians:?}");
         }
+    }
+
+    /// The clock falls by 14 % when two of three have been found to be near each other.
+    #[test]
+    fn a_clock_that_falls_makes_nobody_win_who_was_beaten_before() {
+        let taken = Rc::new(Cell::new(0));
+        let under_limit = |ms: f64, seed| {
+            let taken = Rc::clone(&taken);
+            Simulated::new(noise(ms, 0.02, seed).map(move |ms| {
+                taken.set(taken.get() + 1);
+                if taken.get() > 40 { ms * 1.16 } else { ms }
+            }))
+        };
+        let mut finalists = [under_limit(1.0, 3), under_limit(1.01, 4), under_limit(1.14, 5)];
+        let timings = play_off(&mut finalists, 11, &Limits { sample_budget_ms: 40.0, ..LIMITS });
+        let medians: Vec<f64> = timings.iter().map(|timing| timing.as_ref().unwrap().median_ms).collect();
+        for (median, expected) in medians.iter().zip([1.16, 1.01 * 1.16, 1.14 * 1.16]) {
+            assert!((median / expected - 1.0).abs() < 0.03, "{medians:?}");
+        }
+        assert!(counts(&timings)[2] < counts(&timings)[0], "it is beaten again");
+        // One that never comes to rest ends nevertheless.
+        let slower = Rc::new(Cell::new(1.0));
+        let drifting = |ms: f64| {
+            let slower = Rc::clone(&slower);
+            Simulated::new(std::iter::from_fn(move || {
+                slower.set(slower.get() * 1.003);
+                Some(slower.get() * ms)
+            }))
+        };
+        let timings = play_off(&mut [drifting(1.0), drifting(1.3)], 11, &LIMITS);
+        assert!(counts(&timings).iter().all(|count| *count >= 10));
     }
 
     #[test]
