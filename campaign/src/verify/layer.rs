@@ -131,9 +131,10 @@ impl Subject for LayerFile {
             let row = self.file.row(tokens)?;
             let candidate = |name: String| spec.spec.solver(&name).map(Solver::default_candidate);
             let launched = |row: &Row| given.solver_of(tokens, row).and_then(candidate);
-            let known = self.known.as_ref().and_then(|file| file.row_for(tokens)).map(|(_, row)| row);
+            let known = self.known.as_ref().and_then(|file| file.row(tokens));
+            let near = self.known.as_ref().and_then(|file| file.row_for(tokens)).map(|(_, row)| row);
             let own = launched(row).ok_or_else(|| UNTRIED.to_string());
-            let rows = [Some(row), known].into_iter().flatten();
+            let rows = [Some(row), near].into_iter().flatten();
             Some(Case {
                 key: Map::from_iter([("tokens".to_string(), tokens.into())]),
                 name: tokens.to_string(),

@@ -234,11 +234,11 @@ impl<'a> Asked<'a> {
     /// Rows that are solvers of their own for so many tokens, each launch once: name and what is launched.
     fn given(&self, tokens: i64) -> Vec<(&'static str, Row)> {
         let mut given = vec![(DEFAULT, self.launched(tokens, &self.default_row(tokens)))];
-        for (name, file) in [(SHIPPED, self.shipped), (KNOWN, self.known)] {
-            let Some(row) = file.and_then(|file| file.row_for(tokens)).map(|(_, row)| self.launched(tokens, row))
-            else {
-                continue;
-            };
+        // The engine takes the nearest row of a file; one of another number of tokens is not known to be a good one.
+        let shipped = self.shipped.and_then(|file| file.row_for(tokens)).map(|(_, row)| row);
+        let known = self.known.and_then(|file| file.row(tokens));
+        for (name, row) in [(SHIPPED, shipped), (KNOWN, known)] {
+            let Some(row) = row.map(|row| self.launched(tokens, row)) else { continue };
             if self.is_tried(&row) && !given.iter().any(|(_, known)| known.is_same(&row)) {
                 given.push((name, row));
             }
