@@ -222,6 +222,8 @@ pub(crate) enum Address {
     Lds(u16),
     /// LDS, where M0 says.
     M0,
+    /// A lane every four bytes: from an SGPR pair on, if it is there, or in LDS from where M0 says.
+    ByLane(Option<u8>),
 }
 
 impl Address {
@@ -229,7 +231,7 @@ impl Address {
     pub fn vgprs(&self) -> Vec<u16> {
         match *self {
             Self::Lds(at) => vec![at],
-            Self::M0 => Vec::new(),
+            Self::M0 | Self::ByLane(_) => Vec::new(),
             Self::Pair(at) => vec![at, at + 1],
             Self::Base(_, at) | Self::Offset(at, _) => at.into_iter().collect(),
             Self::Descriptor { index, offset, .. } => index.into_iter().chain(offset).collect(),
@@ -305,6 +307,7 @@ pub(crate) struct Sums {
     pub bytes: [Source; 2],
     pub reference: Source,
     pub sums: [Source; 4],
+    pub saturate: bool,
 }
 
 /// What `s_waitcnt` waits for: at most so many of each kind may be under way.

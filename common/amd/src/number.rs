@@ -18,11 +18,12 @@ mod select;
 mod transcendental;
 mod turn;
 
-pub use self::arithmetic::{add, fma, mad, mul, mul_legacy, mul_lit, sub};
+pub use self::arithmetic::{add, fma, fma_legacy, mad, mad_legacy, mul, mul_legacy, mul_lit, sub};
 pub use self::compare::{Comparison, class, compare};
 pub use self::convert::{
-    bf16_from_f32, bf16_to_f32, float_from_i32, float_from_u32, float_to_i32, float_to_u32, pack_norm_i16,
-    pack_norm_u16, pack_round_to_zero, pack_u8, resize, to_i16, to_i32_floor, to_i32_nearest, to_u16, ubyte_to_f32,
+    bf16_from_f32, bf16_to_f32, float_from_i32, float_from_u32, float_to_i32, float_to_u32, pack_i16, pack_norm_i16,
+    pack_norm_u16, pack_round_to_zero, pack_u8, pack_u16, resize, to_i16, to_i32_floor, to_i32_nearest, to_u16,
+    ubyte_to_f32,
 };
 pub use self::division::{div_fixup, div_fmas, div_scale};
 pub use self::dot::{

@@ -10,6 +10,7 @@ pub(crate) mod integer;
 pub(crate) mod media;
 pub(crate) mod memory;
 pub(crate) mod newer;
+pub(crate) mod saturating;
 pub(crate) mod scalar;
 mod scalar_float;
 pub(crate) mod scaled;

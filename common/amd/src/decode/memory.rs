@@ -4,7 +4,7 @@ use super::operand::{sgpr, source, vgpr};
 use super::{Decoded, Decoder, Raw};
 use crate::instruction::{Action, Address, Exchange, Memory};
 use crate::isa::At;
-use crate::operations::memory::{Atomic, Form, Kind, Space, Transposed, find, transposed};
+use crate::operations::memory::{Atomic, Form, Kind, Space, Transposed, find, is_by_lane, transposed};
 use crate::operations::vector;
 use crate::target::Generation;
 
@@ -53,18 +53,23 @@ impl Decoder<'_> {
         }
         memory.kind = kind;
         let loads = matches!(kind, Kind::Load { .. } | Kind::LoadTwo { .. });
+        let by_lane = is_by_lane(name);
         match space {
             Space::Lds => {
-                if loads || matches!(kind, Kind::Atomic { returns: true, .. }) {
+                if loads || matches!(kind, Kind::Atomic { returns: true, .. } | Kind::ExchangeTwo { .. }) {
                     memory.to = vgpr(next()?)?;
                 }
                 let counts = matches!(kind, Kind::Atomic { kind, .. } if kind.counts_lanes());
-                memory.address = if counts { Address::M0 } else { Address::Lds(vgpr(next()?)?) };
+                memory.address = match (counts, by_lane) {
+                    (true, _) => Address::M0,
+                    (_, true) => Address::ByLane(None),
+                    _ => Address::Lds(vgpr(next()?)?),
+                };
                 if !loads && !counts {
                     memory.data = vgpr(next()?)?;
                 }
                 match kind {
-                    Kind::StoreTwo { .. } => memory.data2 = vgpr(next()?)?,
+                    Kind::StoreTwo { .. } | Kind::ExchangeTwo { .. } => memory.data2 = vgpr(next()?)?,
                     Kind::Atomic { kind, .. } if kind.has_two_operands() => {
                         // gfx9 names the comparand first.
                         memory.compare = vgpr(next()?)?;
@@ -74,7 +79,9 @@ impl Decoder<'_> {
                     }
                     _ => {}
                 }
-                if let Kind::LoadTwo { stride, .. } | Kind::StoreTwo { stride, .. } = kind {
+                if let Kind::LoadTwo { stride, .. } | Kind::StoreTwo { stride, .. } | Kind::ExchangeTwo { stride, .. } =
+                    kind
+                {
                     memory.offset = modifiers.offset * i64::from(stride);
                     memory.second = i64::from(modifiers.offset1.unwrap_or_default()) * i64::from(stride);
                 }
@@ -95,6 +102,12 @@ impl Decoder<'_> {
                     offset: offset.then_some(if index { first + 1 } else { first }),
                     scalar,
                 };
+            }
+            Space::Global if by_lane => {
+                let data = vgpr(next()?)?;
+                (memory.to, memory.data) = (data, data);
+                let base = next()?;
+                memory.address = Address::ByLane(if base.at == At::Off { None } else { Some(sgpr(base)?) });
             }
             Space::Flat | Space::Global | Space::Scratch => {
                 if loads || matches!(kind, Kind::Atomic { returns: true, .. }) {

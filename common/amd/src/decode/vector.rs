@@ -13,7 +13,7 @@ use crate::instruction::{
 use crate::isa::{At, Family, Operand, Scales};
 use crate::matrix::{Matrix, Modifiers as MatrixModifiers, Operand as Factor};
 use crate::operations::vector::{Definition, Kind, Run, comparison};
-use crate::operations::{float, integer, media, newer, scaled};
+use crate::operations::{float, integer, media, newer, saturating, scaled};
 use crate::registers::VCC;
 
 /// 16-bit operations of gfx9 that leave the upper half alone, since it introduced them so; others clear it.
@@ -38,7 +38,7 @@ const KEEP_UPPER_HALF: &[&str] = &[
 
 fn find(name: &str) -> Option<Definition> {
     static TABLE: LazyLock<HashMap<&'static str, Definition>> = LazyLock::new(|| {
-        let rows = [integer::rows(), float::rows(), newer::rows(), media::rows(), scaled::rows()];
+        let rows = [integer::rows(), float::rows(), newer::rows(), media::rows(), saturating::rows(), scaled::rows()];
         rows.into_iter().flatten().collect()
     });
     TABLE.get(name).copied().or_else(|| comparison(name)).or_else(|| {
@@ -384,11 +384,8 @@ fn conversion(raw: &Raw<'_>, blocks: scaled::Blocks) -> Decoded {
     Ok(Action::Convert(Box::new(Conversion { blocks, to, from: [first, second], random, scale })))
 }
 
-/// V_MQSAD_U32_U8, whose sums saturate with `clamp`: that is not implemented.
+/// V_MQSAD_U32_U8, whose sums saturate with `clamp`.
 fn sums(raw: &Raw<'_>) -> Decoded {
-    if raw.encoded.modifiers.clamp {
-        return Err(format!("clamp of {}", raw.encoded.name));
-    }
     let several = |at: usize, first: u8| match source(raw.operand(at)?, Kind::U32)?.0 {
         Source::Vgpr(register) => Ok(Source::Vgpr(register + u16::from(first))),
         Source::Sgpr(register) => Ok(Source::Sgpr(register + first)),
@@ -400,6 +397,7 @@ fn sums(raw: &Raw<'_>) -> Decoded {
         bytes: [several(1, 0)?, several(1, 1)?],
         reference: source(raw.operand(2)?, Kind::U32)?.0,
         sums: [sum(0)?, sum(1)?, sum(2)?, sum(3)?],
+        saturate: raw.encoded.modifiers.clamp,
     })))
 }
 

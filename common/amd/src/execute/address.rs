@@ -152,6 +152,23 @@ impl Block<'_> {
                 }
                 of = [value; LANES];
             }
+            Address::ByLane(base) => {
+                // "LDS_ADDR = 16-bit M0 + offset + TID * 4".
+                let (base, poison) = match base {
+                    Some(base) => {
+                        (registers.pair(base).wrapping_add_signed(memory.offset), registers.pair_poison(base))
+                    }
+                    None if memory.space == Space::Lds => {
+                        let (value, poison) = scalar::read(registers, Source::Sgpr(M0), 1);
+                        (value & 0xffff, poison & 0xffff)
+                    }
+                    None => (memory.offset as u64, 0),
+                };
+                if poison != 0 {
+                    return Err(unwritten(exec.trailing_zeros() as usize % LANES, Use::Address, wave));
+                }
+                of = std::array::from_fn(|lane| base.wrapping_add(4 * lane as u64));
+            }
             Address::Descriptor { descriptor, index, offset, scalar: source } => {
                 let words = [0, 1, 2, 3].map(|at| registers.s[usize::from(descriptor) + at]);
                 let poison = (0..4).any(|at| registers.s_poison[usize::from(descriptor) + at] != 0);

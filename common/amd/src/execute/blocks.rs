@@ -55,7 +55,7 @@ pub(super) fn run(wave: &mut Wave, conversion: &Conversion) -> Step {
 
 /// V_MQSAD_U32_U8. A sum of which any source was not written counts as not written.
 pub(super) fn sums(wave: &mut Wave, sums: &Sums) -> Step {
-    let Sums { to, bytes: [low, high], reference, sums } = sums;
+    let Sums { to, bytes: [low, high], reference, sums, saturate } = sums;
     let registers = &wave.registers;
     let exec = registers.exec();
     let sources = [*low, *high, *reference, sums[0], sums[1], sums[2], sums[3]];
@@ -70,7 +70,7 @@ pub(super) fn sums(wave: &mut Wave, sums: &Sums) -> Step {
     let mut results = [[0; LANES]; 4];
     for lane in 0..registers.lanes {
         let bytes = u64::from(low[lane]) | u64::from(high[lane]) << 32;
-        let found = masked_sums(bytes, reference[lane], sums.map(|sum| sum[lane]));
+        let found = masked_sums(bytes, reference[lane], sums.map(|sum| sum[lane]), *saturate);
         results.iter_mut().zip(found).for_each(|(result, found)| result[lane] = found);
     }
     for (at, (values, own)) in results.iter().zip(&unwritten[3..]).enumerate() {

@@ -111,6 +111,7 @@ impl Block<'_> {
                 self.store(wave, memory, addresses, exec, bytes, form, memory.data, memory.offset)?;
                 self.store(wave, memory, addresses, exec, bytes, form, memory.data2, memory.second)?;
             }
+            Kind::ExchangeTwo { bytes, .. } => self.exchange_two(wave, memory, addresses, exec, usize::from(bytes))?,
             Kind::Atomic { kind, bytes, returns } => {
                 self.atomic(wave, memory, addresses, exec, kind, usize::from(bytes), returns)?;
             }
@@ -136,6 +137,7 @@ impl Block<'_> {
         let count = match memory.kind {
             Kind::Load { bytes, .. } => u16::from(bytes.div_ceil(4)),
             Kind::LoadTwo { bytes, .. } => u16::from(bytes / 2),
+            Kind::ExchangeTwo { bytes, .. } => u16::from(bytes / 2),
             Kind::Store { .. } | Kind::StoreTwo { .. } | Kind::LoadToLds { .. } => 0,
             Kind::Atomic { bytes, returns, .. } => {
                 if returns {
@@ -234,7 +236,7 @@ fn touches(pending: &mut Pending, memory: &Memory, addresses: &Addresses, exec: 
     let (bytes, write) = match memory.kind {
         Kind::Load { bytes, .. } | Kind::LoadTwo { bytes, .. } => (bytes, false),
         Kind::Store { bytes, .. } | Kind::StoreTwo { bytes, .. } => (bytes, true),
-        Kind::LoadToLds { .. } | Kind::Atomic { .. } => return [None, None],
+        Kind::LoadToLds { .. } | Kind::Atomic { .. } | Kind::ExchangeTwo { .. } => return [None, None],
     };
     if memory.space != Space::Lds {
         return [None, None];

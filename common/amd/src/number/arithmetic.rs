@@ -42,12 +42,25 @@ pub fn mad<F: Format>(mode: &Mode, a: F::Bits, b: F::Bits, c: F::Bits) -> F::Bit
 /// V_MUL_LEGACY_F32, V_MUL_DX9_ZERO_F32: a * b, but 0 if one of them is a zero, even if the other is no number.
 #[inline]
 pub fn mul_legacy(mode: &Mode, a: u32, b: u32) -> u32 {
-    let how = mode.single;
-    if is_zero::<F32>(flush::<F32>(how.flush_in, a)) || is_zero::<F32>(flush::<F32>(how.flush_in, b)) {
-        0
-    } else {
-        mul::<F32>(mode, a, b)
-    }
+    if has_zero(mode.single, a, b) { 0 } else { mul::<F32>(mode, a, b) }
+}
+
+/// V_FMA_LEGACY_F32, V_FMA_DX9_ZERO_F32: [`fma`], but the product is +0 if a or b is a zero, even if the other is no number: LLVM folds
+/// it so (`llvm.amdgcn.fma.legacy`).
+#[inline]
+pub fn fma_legacy(mode: &Mode, a: u32, b: u32, c: u32) -> u32 {
+    if has_zero(mode.single, a, b) { add::<F32>(mode, 0, c) } else { fma::<F32>(mode, a, b, c) }
+}
+
+/// V_MAD_LEGACY_F32: [`mad`] with the same rule.
+#[inline]
+pub fn mad_legacy(mode: &Mode, a: u32, b: u32, c: u32) -> u32 {
+    let how = mode.single.flushed();
+    if has_zero(how, a, b) { add_as::<F32>(mode, how, 0, c) } else { mad::<F32>(mode, a, b, c) }
+}
+
+fn has_zero(how: Behaviour, a: u32, b: u32) -> bool {
+    [a, b].into_iter().any(|value| is_zero::<F32>(flush::<F32>(how.flush_in, value)))
 }
 
 /// V_MULLIT_F32: a * b for lighting, or the lowest number where b is no more than that or no number, or c is neither positive nor a

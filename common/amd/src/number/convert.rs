@@ -96,6 +96,20 @@ pub fn to_u16(value: u16) -> u16 {
     half_to_single(value) as u16
 }
 
+/// V_CVT_PK_I16_F32: as [`float_to_i32`], `low` into the low half.
+#[inline]
+pub fn pack_i16(low: u32, high: u32) -> u32 {
+    let half = |value| u32::from(f32::from_bits(value) as i16 as u16);
+    half(low) | half(high) << 16
+}
+
+/// V_CVT_PK_U16_F32: as [`pack_i16`].
+#[inline]
+pub fn pack_u16(low: u32, high: u32) -> u32 {
+    let half = |value| u32::from(f32::from_bits(value) as u16);
+    half(low) | half(high) << 16
+}
+
 /// V_CVT_RPI_I32_F32, V_CVT_NEAREST_I32_F32: floor(value + 0.5), the sum in FP32 as the pseudocode has it.
 #[inline]
 pub fn to_i32_nearest(mode: &Mode, value: u32) -> i32 {

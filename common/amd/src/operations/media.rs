@@ -53,28 +53,31 @@ fn face(x: u32, y: u32, z: u32) -> Face {
     Face { number, across, down, major }
 }
 
-fn difference(a: u32, b: u32, sum: u32) -> u32 {
+pub(super) fn difference(a: u32, b: u32, sum: u32) -> u32 {
     let bytes = a.to_le_bytes().into_iter().zip(b.to_le_bytes());
     bytes.fold(sum, |sum, (a, b)| sum.wrapping_add(u32::from(a.abs_diff(b))))
 }
 
 /// Bytes that are 0 in `reference` do not count.
-fn masked_difference(a: u32, reference: u32, sum: u32) -> u32 {
+pub(super) fn masked_difference(a: u32, reference: u32, sum: u32) -> u32 {
     let bytes = a.to_le_bytes().into_iter().zip(reference.to_le_bytes()).filter(|(_, reference)| *reference != 0);
     bytes.fold(sum, |sum, (a, b)| sum.wrapping_add(u32::from(a.abs_diff(b))))
 }
 
 /// Four sums of 16 bits, each of four bytes of `a` from one byte further on.
-fn four(a: u64, b: u32, sums: u64, of: impl Fn(u32, u32, u32) -> u32) -> u64 {
+pub(super) fn four(a: u64, b: u32, sums: u64, of: impl Fn(u32, u32, u32) -> u32) -> u64 {
     (0..4).fold(0, |all, at| {
         let sum = of((a >> (8 * at)) as u32, b, (sums >> (16 * at)) as u32 & 0xffff);
         all | u64::from(sum as u16) << (16 * at)
     })
 }
 
-/// V_MQSAD_U32_U8: the same into four sums of 32 bits, bytes that are 0 in `reference` left out.
-pub(crate) fn masked_sums(a: u64, reference: u32, sums: [u32; 4]) -> [u32; 4] {
-    std::array::from_fn(|at| masked_difference((a >> (8 * at)) as u32, reference, sums[at]))
+/// V_MQSAD_U32_U8: the same into four sums of 32 bits, bytes that are 0 in `reference` left out. The sums wrap, or saturate.
+pub(crate) fn masked_sums(a: u64, reference: u32, sums: [u32; 4], saturate: bool) -> [u32; 4] {
+    std::array::from_fn(|at| {
+        let found = masked_difference((a >> (8 * at)) as u32, reference, 0);
+        if saturate { sums[at].saturating_add(found) } else { sums[at].wrapping_add(found) }
+    })
 }
 
 /// The mean of each two bytes, rounded up where the third one is odd.

@@ -32,6 +32,8 @@ pub(crate) enum Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Atomic {
     Swap,
+    /// Of each half: the data, whose highest bit says whether, and becomes 0 (DS_CONDXCHG32).
+    SwapConditional,
     CompareSwap,
     /// Equal as floats are: zeros of both signs, and no NaN; denormals as they are.
     CompareSwapFloat,
@@ -88,6 +90,11 @@ pub(crate) enum Kind {
         bytes: u8,
         stride: u32,
     },
+    /// Two elements at two offsets, exchanged for what was there.
+    ExchangeTwo {
+        bytes: u8,
+        stride: u32,
+    },
     /// What goes to LDS instead of registers: whole dwords, or one or two bytes that are extended to a dword.
     LoadToLds {
         bytes: u8,
@@ -126,6 +133,11 @@ pub(crate) enum Transposed {
     Tiles(u8),
 }
 
+/// Whether each lane of the access of that name goes four bytes behind the one before it.
+pub(crate) fn is_by_lane(name: &str) -> bool {
+    name.contains("_addtid")
+}
+
 /// Whether and how the load of that name transposes.
 pub(crate) fn transposed(name: &str) -> Option<Transposed> {
     match name {
@@ -147,6 +159,7 @@ fn moved(name: &str, space: Space) -> Option<Kind> {
             "dwordx2" | "b64" => 8,
             "dwordx3" | "b96" => 12,
             "dwordx4" | "b128" => 16,
+            "dword_addtid" | "addtid_b32" if space == Space::Global => 4,
             _ => return None,
         })
     };
@@ -211,6 +224,12 @@ fn data_share(name: &str) -> Option<Kind> {
         "write2st64_b32" | "store_2addr_stride64_b32" => Kind::StoreTwo { bytes: 4, stride: 4 * 64 },
         "write2_b64" | "store_2addr_b64" => Kind::StoreTwo { bytes: 8, stride: 8 },
         "write2st64_b64" | "store_2addr_stride64_b64" => Kind::StoreTwo { bytes: 8, stride: 8 * 64 },
+        "wrxchg2_rtn_b32" | "storexchg_2addr_rtn_b32" => Kind::ExchangeTwo { bytes: 4, stride: 4 },
+        "wrxchg2st64_rtn_b32" | "storexchg_2addr_stride64_rtn_b32" => Kind::ExchangeTwo { bytes: 4, stride: 4 * 64 },
+        "wrxchg2_rtn_b64" | "storexchg_2addr_rtn_b64" => Kind::ExchangeTwo { bytes: 8, stride: 8 },
+        "wrxchg2st64_rtn_b64" | "storexchg_2addr_stride64_rtn_b64" => Kind::ExchangeTwo { bytes: 8, stride: 8 * 64 },
+        "read_addtid_b32" | "load_addtid_b32" => Kind::Load { bytes: 4, form: Form::Dwords },
+        "write_addtid_b32" | "store_addtid_b32" => Kind::Store { bytes: 4, form: Form::Dwords },
         _ => return None,
     })
 }
@@ -219,7 +238,7 @@ fn atomic(name: &str, space: Space) -> Option<Kind> {
     use Atomic::{
         Add, AddBf16, AddF32, AddF64, AddHalves, And, CompareSwap, CompareSwapFloat, Decrement, Increment, MaskedOr,
         MaxF32, MaxF64, MaxSigned, MaxUnsigned, MinF32, MinF64, MinSigned, MinUnsigned, Or, Sub, SubClamped,
-        SubConditional, SubReversed, Swap, Wrap, Xor,
+        SubConditional, SubReversed, Swap, SwapConditional, Wrap, Xor,
     };
     if space == Space::Scratch {
         return None;
@@ -232,6 +251,7 @@ fn atomic(name: &str, space: Space) -> Option<Kind> {
         let (kind, bytes) = match plain.as_str() {
             "wrxchg_b32" | "storexchg_b32" => (Swap, 4),
             "wrxchg_b64" | "storexchg_b64" => (Swap, 8),
+            "condxchg32_b64" => (SwapConditional, 8),
             "add_u32" => (Add, 4),
             "add_u64" => (Add, 8),
             "sub_u32" => (Sub, 4),
@@ -348,6 +368,11 @@ impl Atomic {
         let single = |value: u32| u64::from(value);
         match self {
             Self::Swap => data,
+            Self::SwapConditional => {
+                let half =
+                    |old: u64, data: u64| if data >> 31 & 1 == 1 { data & 0x7fff_ffff } else { old & 0xffff_ffff };
+                half(old, data) | half(old >> 32, data >> 32) << 32
+            }
             Self::CompareSwap => {
                 if old == compare {
                     data

@@ -6,7 +6,8 @@ use crate::number::{self, Eight, F16, F32, F64, Format, Lanes, Mode};
 type Row = (&'static str, Definition);
 
 pub(crate) fn rows() -> Vec<Row> {
-    [packs(), extremes(), signed_dots(), float_dots(), preparation(), multiplications(), norms(), shifts()].concat()
+    [packs(), extremes(), signed_dots(), float_dots(), preparation(), multiplications(), norms(), shifts(), legacy()]
+        .concat()
 }
 
 /// Two results of 16 bits.
@@ -41,6 +42,9 @@ fn packs() -> Vec<Row> {
             define!(F16 [F32 U32] keeps; lanes!(|mode, a, b, _| u32::from(number::sixteen_from_f32(mode, true, a, b)))),
         ),
         ("cvt_f32_bf16", define!(F32 [F16]; lanes!(|_, a, _, _| a << 16))),
+        ("cvt_pk_i16_f32", define!(U32 [F32 F32]; lanes!(|_, a, b, _| number::pack_i16(a, b)))),
+        ("cvt_pk_u16_f32", define!(U32 [F32 F32]; lanes!(|_, a, b, _| number::pack_u16(a, b)))),
+        ("cvt_pkaccum_u8_f32", define!(U32 [F32 U32 U32] tied; lanes!(|_, a, b, c| number::pack_u8(a, b & 3, c)))),
         ("prng_b32", define!(U32 [U32]; lanes!(|_, a, _, _| next_random(a)))),
     ]
 }
@@ -190,6 +194,20 @@ fn multiplications() -> Vec<Row> {
         ("mullit_f32", define!(F32 [F32 F32 F32]; lanes!(|mode, a, b, c| number::mul_lit(mode, a, b, c)))),
         ("madak_f16", mad),
         ("madmk_f16", mad),
+    ]
+}
+
+/// What games of DirectX 9 wanted: 0 times anything is 0.
+fn legacy() -> Vec<Row> {
+    let fma = lanes!(|mode, a, b, c| number::fma_legacy(mode, a, b, c));
+    vec![
+        ("fma_legacy_f32", define!(F32 [F32 F32 F32]; fma)),
+        ("fma_dx9_zero_f32", define!(F32 [F32 F32 F32]; fma)),
+        ("fmac_legacy_f32", define!(F32 [F32 F32 F32] tied; fma)),
+        ("fmac_dx9_zero_f32", define!(F32 [F32 F32 F32] tied; fma)),
+        ("mad_legacy_f32", define!(F32 [F32 F32 F32]; lanes!(|mode, a, b, c| number::mad_legacy(mode, a, b, c)))),
+        ("exp_legacy_f32", define!(F32 [F32]; lanes!(|mode, a, _, _| number::exp2::<F32>(mode, a)))),
+        ("log_legacy_f32", define!(F32 [F32]; lanes!(|mode, a, _, _| number::log2::<F32>(mode, a)))),
     ]
 }
 

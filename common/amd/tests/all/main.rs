@@ -9,6 +9,7 @@ mod guards;
 mod memory;
 mod open;
 mod order;
+mod rarer;
 mod scalars;
 mod sparse;
 mod support;

@@ -6,7 +6,7 @@ use crate::support::{Arguments, Tools, dwords, launch, run, targets, verdict};
 
 /// A kernel around instructions. s[2:3] is the address of `out`, s[4:5] that of `in`, v0 the lane, v1 its offset of 16 bytes.
 /// `$STORE` stores v2 to `out`.
-fn kernel(target: &Target, body: &str) -> String {
+pub fn kernel(target: &Target, body: &str) -> String {
     let gfx9 = target.name != "gfx1100";
     let load = if gfx9 { "s_load_dwordx4 s[4:7], s[0:1], 0x0" } else { "s_load_b128 s[4:7], s[0:1], 0x0" };
     let body = if gfx9 { body.to_string() } else { rdna(body) };
@@ -55,6 +55,8 @@ fn rdna(body: &str) -> String {
         ("ds_write2st64_", "ds_store_2addr_stride64_"),
         ("ds_read2_", "ds_load_2addr_"),
         ("ds_write2_", "ds_store_2addr_"),
+        ("ds_wrxchg2st64_", "ds_storexchg_2addr_stride64_"),
+        ("ds_wrxchg2_", "ds_storexchg_2addr_"),
         ("ds_read_", "ds_load_"),
         ("ds_write_", "ds_store_"),
         ("ds_cmpst_rtn_b32 v4, v1, v8, v9", "ds_cmpstore_rtn_b32 v4, v1, v9, v8"),
@@ -67,7 +69,7 @@ fn rdna(body: &str) -> String {
 }
 
 /// The first lanes' dwords of `out` (four for each lane) after a wave; `in` holds bytes 0, 1, 2 and so on.
-fn words(tools: &Tools, target: &'static Target, body: &str) -> Vec<u32> {
+pub fn words(tools: &Tools, target: &'static Target, body: &str) -> Vec<u32> {
     let wave = if target.name == "gfx1100" { 32 } else { 64 };
     let program = tools.load(&tools.compile("kernel.s", &kernel(target, body), target, &[]), target);
     assert!(program.unimplemented().is_empty(), "{}: {:?}", target.name, program.unimplemented());
@@ -81,7 +83,7 @@ fn words(tools: &Tools, target: &'static Target, body: &str) -> Vec<u32> {
 }
 
 /// Asserts the four dwords of lane 1 (offset 16 in `in`).
-fn check(body: &str, expected: [u32; 4]) {
+pub fn check(body: &str, expected: [u32; 4]) {
     let Some(tools) = Tools::find() else { return };
     for target in targets() {
         let found = words(&tools, target, body);
@@ -89,8 +91,8 @@ fn check(body: &str, expected: [u32; 4]) {
     }
 }
 
-const STORE: &str = "s_waitcnt vmcnt(0) lgkmcnt(0)\nglobal_store_dwordx4 v1, v[4:7], s[2:3]";
-const CLEAR: &str = "v_mov_b32_e32 v4, -1\nv_mov_b32_e32 v5, 0\nv_mov_b32_e32 v6, 0\nv_mov_b32_e32 v7, 0\n";
+pub const STORE: &str = "s_waitcnt vmcnt(0) lgkmcnt(0)\nglobal_store_dwordx4 v1, v[4:7], s[2:3]";
+pub const CLEAR: &str = "v_mov_b32_e32 v4, -1\nv_mov_b32_e32 v5, 0\nv_mov_b32_e32 v6, 0\nv_mov_b32_e32 v7, 0\n";
 
 #[test]
 fn global_loads_of_every_width() {

@@ -15,6 +15,29 @@ use crate::verdict::{Fault, Place, Raised, Step, Use};
 use crate::wave::Wave;
 
 impl Block<'_> {
+    /// Two elements of each lane, exchanged for what was there. Both are read before either result is written.
+    pub(super) fn exchange_two(
+        &mut self,
+        wave: &mut Wave,
+        memory: &Memory,
+        addresses: &Addresses,
+        exec: u64,
+        bytes: usize,
+    ) -> Step {
+        let (first, dwords) = (usize::from(memory.to), bytes / 4);
+        let second = Memory { offset: memory.second, data: memory.data2, to: memory.to + dwords as u16, ..*memory };
+        let result = first..first + dwords;
+        let (values, poison) =
+            (wave.registers.v[result.clone()].to_vec(), wave.registers.poison[result.clone()].to_vec());
+        self.atomic(wave, memory, addresses, exec, Atomic::Swap, bytes, true)?;
+        let old = wave.registers.v[result.clone()].to_vec();
+        wave.registers.v[result.clone()].copy_from_slice(&values);
+        wave.registers.poison[result].copy_from_slice(&poison);
+        self.atomic(wave, &second, addresses, exec, Atomic::Swap, bytes, true)?;
+        (memory.to..).zip(&old).for_each(|(at, values)| wave.registers.write(at, values, exec, 0));
+        Ok(())
+    }
+
     #[expect(clippy::too_many_arguments, reason = "an access has that many parts")]
     pub(super) fn atomic(
         &mut self,
