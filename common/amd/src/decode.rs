@@ -5,6 +5,7 @@ mod memory;
 mod operand;
 pub(crate) mod poll;
 mod scalar;
+mod scalar_memory;
 mod vector;
 
 use std::collections::HashMap;
@@ -68,8 +69,11 @@ const WITHOUT_EFFECT: &[&str] = &[
     "s_singleuse_vdst",
     "s_wait_idle",
     "s_icache_inv",
-    "s_dcache_wb",
+    // Lines that are volatile, of which there are none.
     "s_dcache_wb_vol",
+    "s_dcache_inv_vol",
+    "s_atc_probe",
+    "s_atc_probe_buffer",
     "s_gl1_inv",
     "s_sethalt",
     "s_ttracedata",
@@ -87,6 +91,7 @@ const WITHOUT_EFFECT: &[&str] = &[
 /// Instructions on caches, which decide what of other blocks a wave may rely on.
 const CACHES: &[&str] = &[
     "s_dcache_inv",
+    "s_dcache_wb",
     "buffer_gl0_inv",
     "buffer_gl1_inv",
     "buffer_wbinvl1",
@@ -168,6 +173,7 @@ impl Decoder<'_> {
             };
             return Ok(match name {
                 "s_dcache_inv" => Action::InvalidateScalars,
+                "s_dcache_wb" => Action::WriteBackScalars,
                 "buffer_wbl2" | "global_wb" if far => Action::WriteBack,
                 "buffer_wbl2" | "global_wb" => Action::Nothing,
                 _ if near || far => Action::Invalidate { near, far },

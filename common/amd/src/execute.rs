@@ -184,6 +184,8 @@ impl Block<'_> {
                 Ok(())
             }
             Action::ScalarLoad(load) => self.scalar_load(wave, load, at),
+            Action::ScalarStore(store) => self.scalar_store(wave, store, at),
+            Action::ScalarAtomic(atomic) => self.scalar_atomic(wave, atomic, at),
             Action::Wait(wait) => {
                 self.acted[at] |= wave.pending.wait(*wait);
                 let stores = if self.target.counts_stores { wait.stores } else { wait.vector };
@@ -198,6 +200,10 @@ impl Block<'_> {
                 self.invalidate_scalars(wave);
                 Ok(())
             }
+            Action::WriteBackScalars => {
+                wave.order.scalar_store = None;
+                Ok(())
+            }
             Action::WriteBack => {
                 wave.order.writing_back = true;
                 Ok(())
@@ -208,6 +214,10 @@ impl Block<'_> {
             }
             Action::End => {
                 wave.state = State::Ended;
+                if let Some((at, place)) = wave.order.scalar_store.take() {
+                    let fault = Fault::NotWrittenBack { place, missing: "s_dcache_wb" };
+                    return Err(Box::new(Raised { fault, lane: None, at: Some(at) }));
+                }
                 self.explained(wave)
             }
             Action::Nothing => Ok(()),

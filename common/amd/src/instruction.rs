@@ -4,7 +4,7 @@ mod cross;
 
 pub(crate) use self::cross::{Cross, Exchange};
 use crate::matrix::{Layout, Matrix, Modifiers as MatrixModifiers, Refused};
-use crate::operations::memory::{Kind as MemoryKind, Space, Transposed};
+use crate::operations::memory::{Atomic, Kind as MemoryKind, Space, Transposed};
 use crate::operations::scalar;
 use crate::operations::scaled::Blocks;
 use crate::operations::vector::{Kind, Run};
@@ -261,17 +261,38 @@ pub(crate) struct Memory {
     pub transposed: Option<Transposed>,
 }
 
+/// Where an instruction of scalar memory goes.
+pub(crate) struct ScalarPlace {
+    pub base: u8,
+    /// `base` is a buffer descriptor.
+    pub buffer: bool,
+    pub offset: Source,
+    pub immediate: i64,
+}
+
 /// A scalar load.
 pub(crate) struct ScalarLoad {
     pub to: u8,
     pub dwords: u8,
     /// Not a whole dword, but so many bytes of it, extended with their sign or with zeros.
     pub part: Option<(u8, bool)>,
-    pub base: u8,
-    /// `base` is a buffer descriptor.
-    pub buffer: bool,
-    pub offset: Source,
-    pub immediate: i64,
+    pub place: ScalarPlace,
+}
+
+/// A scalar store.
+pub(crate) struct ScalarStore {
+    pub data: u8,
+    pub dwords: u8,
+    pub place: ScalarPlace,
+}
+
+/// A scalar atomic. A comparand is behind the data; what is returned goes where the data is.
+pub(crate) struct ScalarAtomic {
+    pub kind: Atomic,
+    pub bytes: u8,
+    pub data: u8,
+    pub returns: bool,
+    pub place: ScalarPlace,
 }
 
 /// A matrix instruction.
@@ -350,6 +371,8 @@ pub(crate) enum Action {
     Memory(Box<Memory>),
     Exchange(Exchange),
     ScalarLoad(Box<ScalarLoad>),
+    ScalarStore(Box<ScalarStore>),
+    ScalarAtomic(Box<ScalarAtomic>),
     Branch {
         condition: Condition,
         target: usize,
@@ -402,6 +425,8 @@ pub(crate) enum Action {
     },
     /// The cache of scalars holds nothing old any more.
     InvalidateScalars,
+    /// What scalar stores wrote is on its way to where all see it.
+    WriteBackScalars,
     /// What caches hold is on its way to where all see it.
     WriteBack,
     Barrier,

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::verdict::Fault;
+use crate::verdict::{Fault, Place};
 
 /// How many releases of a place are kept apart.
 const MOST_PARTS: usize = 64;
@@ -179,6 +179,8 @@ pub(crate) struct Order {
     pub fresh_scalars: u32,
     /// There are stores that other blocks may not see.
     pub unseen: bool,
+    /// The last scalar store that was not written back: its instruction, and where it went.
+    pub scalar_store: Option<(usize, Place)>,
     /// A write-back of the caches was begun.
     pub writing_back: bool,
     /// Of the wave's number.

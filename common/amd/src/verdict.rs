@@ -202,6 +202,8 @@ pub enum Fault {
     /// What another wave wrote is read behind a barrier or an atomic, but a cache may hold what was there before: an instruction is
     /// missing that empties it.
     Stale { place: Place, other: Other, missing: &'static str },
+    /// What is stored to a place never leaves the cache that it is in: an instruction is missing that writes it back.
+    NotWrittenBack { place: Place, missing: &'static str },
     /// A register is used before what was loaded into it, or is stored from it, is there.
     Unwaited { register: String, counter: &'static str, issued: Site },
     /// Some threads of the block will never reach the barrier.
@@ -255,6 +257,9 @@ impl fmt::Display for Fault {
             }
             Self::Stale { place, other, missing } => {
                 write!(f, "stale: read of {place}, which {other} wrote, with no {missing} between")
+            }
+            Self::NotWrittenBack { place, missing } => {
+                write!(f, "store to {place}, which stays in a cache: there is no {missing} before the wave ends")
             }
             Self::Unwaited { register, counter, issued } => {
                 write!(f, "{register} is used without the s_waitcnt ({counter}) for {issued}")

@@ -1,8 +1,10 @@
-//! SOP1, SOP2, SOPC, SOPK, SOPP and SMEM.
+//! SOP1, SOP2, SOPC, SOPK and SOPP.
 
 use super::operand::{Wanted, sgpr, source};
+#[cfg(test)]
+use super::scalar_memory::Access;
 use super::{Decoded, Decoder, Raw};
-use crate::instruction::{Action, Condition, Hardware, Index, SaveExec, Scalar, ScalarLoad, Source, Wait};
+use crate::instruction::{Action, Condition, Hardware, Index, SaveExec, Scalar, Source, Wait};
 use crate::isa::{At, Operand};
 use crate::operations::vector::Kind;
 use crate::operations::{scalar, scalar_named};
@@ -31,7 +33,7 @@ fn kind(dwords: u8) -> Kind {
     if dwords == 2 { Kind::U64 } else { Kind::U32 }
 }
 
-fn plain_source(operand: &Operand, dwords: u8) -> Decoded<Source> {
+pub(super) fn plain_source(operand: &Operand, dwords: u8) -> Decoded<Source> {
     wanted_source(operand, kind(dwords).into())
 }
 
@@ -123,9 +125,6 @@ pub(super) fn knows(name: &str) -> bool {
         "s_memtime",
         "s_memrealtime",
     ];
-    let loads = ["b", "dword", "u8", "i8", "u16", "i16"];
-    let loads = loads.iter().flat_map(|what| [format!("s_load_{what}"), format!("s_buffer_load_{what}")]);
-    let mut loads = loads.collect::<Vec<_>>().into_iter();
     scalar_named(renamed(name).as_deref().unwrap_or(name)).is_some()
         || condition(name).is_some()
         || relative(name).is_some()
@@ -134,7 +133,8 @@ pub(super) fn knows(name: &str) -> bool {
         || name.contains("_wrexec_b")
         || name.starts_with("s_set_gpr_idx_")
         || others.contains(&name)
-        || loads.any(|load| name.starts_with(&load))
+        || name.starts_with("s_cbranch_cdbg")
+        || Access::named(name).is_some()
 }
 
 /// What gfx12 calls otherwise.
@@ -262,7 +262,12 @@ impl Decoder<'_> {
             }
             "s_memtime" | "s_memrealtime" => Action::Clock { to: sgpr(raw.operand(0)?)?, dwords: 2 },
             "s_code_end" => return Err("s_code_end, which is behind the code".into()),
-            _ => return self.scalar_load(raw),
+            // The bits of a debugger, which are 0.
+            name if name.starts_with("s_cbranch_cdbg") => {
+                self.branch_target(raw)?;
+                Action::Nothing
+            }
+            _ => return self.scalar_memory(raw),
         })
     }
 
@@ -280,43 +285,6 @@ impl Decoder<'_> {
         let offset = i64::from(raw.encoded.simm16 as i16) * 4 + 4;
         let address = raw.address.wrapping_add_signed(offset);
         self.indices.get(&address).copied().ok_or_else(|| format!("a branch to {address:#x}, where no instruction is"))
-    }
-
-    fn scalar_load(&self, raw: &Raw<'_>) -> Decoded {
-        let name = raw.encoded.name;
-        let refused = || raw.text();
-        let buffer = name.starts_with("s_buffer_load_");
-        let what = name.strip_prefix("s_load_").or_else(|| name.strip_prefix("s_buffer_load_")).ok_or_else(refused)?;
-        let part = match what {
-            "u8" => Some((1, false)),
-            "i8" => Some((1, true)),
-            "u16" => Some((2, false)),
-            "i16" => Some((2, true)),
-            _ => None,
-        };
-        let dwords = match what {
-            _ if part.is_some() => 1,
-            "dword" | "b32" => 1,
-            "dwordx2" | "b64" => 2,
-            "dwordx3" | "b96" => 3,
-            "dwordx4" | "b128" => 4,
-            "dwordx8" | "b256" => 8,
-            "dwordx16" | "b512" => 16,
-            _ => return Err(refused()),
-        };
-        let At::Sgpr(to, count) = raw.operand(0)?.at else { return Err(refused()) };
-        if count != dwords {
-            return Err(refused());
-        }
-        let base = sgpr(raw.operand(1)?)?;
-        let (mut offset, mut immediate) = (Source::Constant(0), 0);
-        for operand in raw.encoded.operands.iter().skip(2) {
-            match operand.at {
-                At::Immediate(value) => immediate += value,
-                _ => offset = plain_source(operand, 1)?,
-            }
-        }
-        Ok(Action::ScalarLoad(Box::new(ScalarLoad { to, dwords, part, base, buffer, offset, immediate })))
     }
 }
 

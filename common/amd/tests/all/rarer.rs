@@ -2,8 +2,8 @@
 
 use bluefin_amd::{Fault, Memory, Target};
 
-use crate::memory::{CLEAR, STORE, check, kernel};
-use crate::support::{Arguments, Tools, dwords, launch, run, verdict};
+use crate::memory::{CLEAR, STORE, check, kernel, words};
+use crate::support::{Arguments, Tools, dwords, launch, run, targets, verdict};
 
 const ALL: [u32; 4] = [0x1312_1110, 0x1716_1514, 0x1b1a_1918, 0x1f1e_1d1c];
 const FILL: &str = "global_load_dwordx4 v[8:11], v1, s[4:5]\ns_waitcnt vmcnt(0)\nds_write_b128 v1, v[8:11]\n";
@@ -88,4 +88,38 @@ fn lanes_are_beside_each_other_in_memory() {
     let found = verdict(&program, &mut memory, &launch("k", 1, 32, &arguments));
     assert!(matches!(found.fault, Fault::OutOfBounds { bytes: 4, .. }), "{found}");
     assert_eq!(found.lane, Some(31));
+}
+
+/// The scalar stores and atomics that gfx9 has: what stores wrote has to be written back.
+#[test]
+fn scalars_are_stored() {
+    let Some(tools) = Tools::find() else { return };
+    let head = "s_load_dwordx4 s[16:19], s[4:5], 0x0\ns_waitcnt lgkmcnt(0)\n";
+    let stores = "s_store_dwordx2 s[16:17], s[2:3], 0x10\ns_mov_b32 s20, 0x18\ns_store_dword s18, s[2:3], s20\n\
+                  s_mov_b64 s[8:9], s[2:3]\ns_mov_b32 s10, 0x20\ns_mov_b32 s11, 0x27000\n\
+                  s_buffer_store_dwordx2 s[18:19], s[8:11], 0x1c\n";
+    let clear = "v_mov_b32_e32 v4, 0\nv_mov_b32_e32 v5, 0\nv_mov_b32_e32 v6, 0\nv_mov_b32_e32 v7, 0\n\
+                 global_store_dwordx4 v1, v[4:7], s[2:3]\ns_waitcnt vmcnt(0)\n";
+    let last = "s_waitcnt lgkmcnt(0)\ns_dcache_wb\n";
+    for target in targets().filter(|target| target.name != "gfx1100") {
+        let found = words(&tools, target, &format!("{head}{clear}{stores}{last}"));
+        // The last dword is behind the descriptor's end.
+        assert_eq!(found[4..9], [0x0302_0100, 0x0706_0504, 0x0b0a_0908, 0x0b0a_0908, 0], "{}", target.name);
+        let atomics = "s_mov_b32 s20, 5\ns_mov_b32 s21, 0\ns_atomic_add s20, s[2:3], 0x10\n\
+                       s_atomic_swap s20, s[2:3], 0x14 glc\ns_waitcnt lgkmcnt(0)\ns_mov_b64 s[22:23], 9\n\
+                       s_atomic_add s20, s[2:3], 0x18\ns_mov_b32 s24, 7\ns_mov_b32 s25, 5\n\
+                       s_atomic_cmpswap s[24:25], s[2:3], 0x14 glc\ns_waitcnt lgkmcnt(0)\ns_store_dword s24, s[2:3], 0x1c\n\
+                       s_atomic_or_x2 s[22:23], s[2:3], 0x20\n";
+        let found = words(&tools, target, &format!("{clear}{atomics}{last}"));
+        assert_eq!(found[4..10], [5, 7, 0, 5, 9, 0], "{}", target.name);
+        let source = kernel(target, &format!("{head}{stores}"));
+        let program = tools.load(&tools.compile("kernel.s", &source, target, &[]), target);
+        let mut memory = Memory::new();
+        let buffer = memory.allocate("in", 64, 4);
+        memory.fill(buffer, 0, 64).expect("a buffer");
+        let arguments = Arguments::default().pointer(buffer).pointer(buffer);
+        let found = verdict(&program, &mut memory, &launch("k", 1, 64, &arguments));
+        assert!(matches!(found.fault, Fault::NotWrittenBack { missing: "s_dcache_wb", .. }), "{found}");
+        assert!(found.instruction.is_some_and(|site| site.text.starts_with("s_buffer_store")), "{}", target.name);
+    }
 }

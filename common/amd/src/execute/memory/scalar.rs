@@ -1,28 +1,49 @@
-//! Scalar loads.
+//! Scalar loads, and the scalar stores and atomics that gfx9 has.
 
 use std::rc::Rc;
 
 use crate::bank::{Loaded, Touching};
 use crate::execute::{Block, scalar};
-use crate::instruction::ScalarLoad;
+use crate::instruction::{ScalarAtomic, ScalarLoad, ScalarPlace, ScalarStore};
 use crate::races::Raced;
+use crate::shadow::How;
 use crate::verdict::{Access, Fault, Raised, Step, Use};
 use crate::wave::Wave;
 
+/// Where an access of scalar memory begins, and which of its bytes there are.
+struct Reached {
+    address: u64,
+    offset: u64,
+    records: u64,
+}
+
+impl Reached {
+    /// Whether bytes so far behind the first one are within the buffer's descriptor.
+    fn has(&self, step: u64, bytes: u64) -> bool {
+        self.offset.checked_add(step + bytes).is_some_and(|end| end <= self.records)
+    }
+}
+
 impl Block<'_> {
-    /// Scalar loads: of whole dwords, or of one or two bytes, at addresses that are aligned so.
-    pub(in crate::execute) fn scalar_load(&mut self, wave: &mut Wave, load: &ScalarLoad, at: usize) -> Step {
+    /// # Errors
+    /// The address is one that nobody wrote, or is not aligned to so many bytes.
+    fn reach_scalar(
+        &self,
+        wave: &Wave,
+        place: &ScalarPlace,
+        (access, elements, size): (Access, u8, u64),
+    ) -> Step<Reached> {
         let registers = &wave.registers;
-        let (offset, poison) = scalar::read(registers, load.offset, 1);
-        let words = if load.buffer { 4 } else { 2 };
-        let base = usize::from(load.base);
+        let (offset, poison) = scalar::read(registers, place.offset, 1);
+        let words = if place.buffer { 4 } else { 2 };
+        let base = usize::from(place.base);
         if poison != 0 || registers.s_poison[base..base + words].iter().any(|bits| *bits != 0) {
             return Err(Raised::wave(Fault::Unwritten { used: Use::Address, origin: wave.origin.clone() }));
         }
-        let offset = offset.wrapping_add_signed(load.immediate);
-        let mut start = registers.pair(load.base);
+        let offset = offset.wrapping_add_signed(place.immediate);
+        let mut start = registers.pair(place.base);
         let mut records = u64::MAX;
-        if load.buffer {
+        if place.buffer {
             start &= 0xffff_ffff_ffff;
             records = u64::from(registers.s[base + 2]);
             if registers.s[base + 1] >> 16 & 0x3fff != 0 {
@@ -30,18 +51,24 @@ impl Block<'_> {
             }
         }
         let address = start.wrapping_add(offset);
-        let size = load.part.map_or(4, |(bytes, _)| u64::from(bytes));
         if address % size != 0 {
-            let bytes = u32::from(load.dwords) * size as u32;
-            let (access, place) = (Access::Read, self.memory.place(address));
+            let (bytes, place) = (u32::from(elements) * size as u32, self.memory.place(address));
             return Err(Raised::wave(Fault::Misaligned { access, bytes, place }));
         }
+        Ok(Reached { address, offset, records })
+    }
+
+    /// Scalar loads: of whole dwords, or of one or two bytes, at addresses that are aligned so.
+    pub(in crate::execute) fn scalar_load(&mut self, wave: &mut Wave, load: &ScalarLoad, at: usize) -> Step {
+        let size = load.part.map_or(4, |(bytes, _)| u64::from(bytes));
+        let reached = self.reach_scalar(wave, &load.place, (Access::Read, load.dwords, size))?;
+        let address = reached.address;
         let clock = Rc::clone(&wave.order.clock);
         let by = [self.toucher(wave, &clock); 2];
         for dword in 0..load.dwords {
             let step = u64::from(dword) * 4;
             let mut loaded = Loaded::default();
-            if offset.checked_add(step + size).is_some_and(|end| end <= records) {
+            if reached.has(step, size) {
                 let mut touching = Touching { by: &by[0], starts: self.starts, races: self.races };
                 let found = self.memory.load(address.wrapping_add(step), size as usize, &mut self.hint, &mut touching);
                 loaded = found.map_err(Raised::wave)?;
@@ -64,6 +91,75 @@ impl Block<'_> {
             wave.registers.set(load.to + dword, loaded.dwords[0], poison)?;
         }
         wave.pending.scalar(at, load.to, load.dwords);
+        Ok(())
+    }
+
+    /// Scalar stores: of whole dwords, those out of a descriptor's range left out.
+    pub(in crate::execute) fn scalar_store(&mut self, wave: &mut Wave, store: &ScalarStore, at: usize) -> Step {
+        let reached = self.reach_scalar(wave, &store.place, (Access::Write, store.dwords, 4))?;
+        let clock = Rc::clone(&wave.order.clock);
+        let by = [self.toucher(wave, &clock); 2];
+        for dword in 0..store.dwords {
+            let step = u64::from(dword) * 4;
+            if !reached.has(step, 4) {
+                continue;
+            }
+            let (address, from) = (reached.address.wrapping_add(step), usize::from(store.data + dword));
+            if wave.registers.s_poison[from] != 0 {
+                let used = Use::Store(self.memory.place(address));
+                return Err(Raised::wave(Fault::Unwritten { used, origin: wave.origin.clone() }));
+            }
+            let data = wave.registers.s[from].to_le_bytes();
+            let mut touching = Touching { by: &by[0], starts: self.starts, races: self.races };
+            self.memory.store(address, &data, &mut self.hint, &mut touching).map_err(Raised::wave)?;
+            wave.order.scalar_store = Some((at, self.memory.place(address)));
+            self.settle(wave, 0, &by, &clock);
+        }
+        self.own.stored = true;
+        (wave.order.stored, wave.order.unseen, wave.order.writing_back) = (true, true, false);
+        wave.pending.scalar(at, store.data, 0);
+        Ok(())
+    }
+
+    pub(in crate::execute) fn scalar_atomic(&mut self, wave: &mut Wave, atomic: &ScalarAtomic, at: usize) -> Step {
+        let (bytes, data) = (usize::from(atomic.bytes), usize::from(atomic.data));
+        let reached = self.reach_scalar(wave, &atomic.place, (Access::Atomic, 1, u64::from(atomic.bytes)))?;
+        let address = reached.address;
+        let operands = if atomic.kind.has_two_operands() { 2 } else { 1 };
+        if wave.registers.s_poison[data..data + operands * bytes / 4].iter().any(|bits| *bits != 0) {
+            let used = Use::Store(self.memory.place(address));
+            return Err(Raised::wave(Fault::Unwritten { used, origin: wave.origin.clone() }));
+        }
+        let value = |operand: usize| {
+            let first = data + operand * bytes / 4;
+            let high = if bytes == 8 { wave.registers.s[first + 1] } else { 0 };
+            u64::from(wave.registers.s[first]) | u64::from(high) << 32
+        };
+        let (new, compare, mode) = (value(0), value(operands - 1), wave.mode);
+        let mut old = 0;
+        if reached.has(0, u64::from(atomic.bytes)) {
+            if atomic.returns {
+                self.acquire(wave, address, false);
+            }
+            let clock = Rc::clone(&wave.order.clock);
+            let by = self.toucher(wave, &clock).touching(How::Atomic);
+            let next = |old: u64| atomic.kind.next(&mode, bytes, old, new, compare);
+            let mut touching = Touching { by: &by, starts: self.starts, races: self.races };
+            old = self.memory.atomic(address, bytes, &mut self.hint, &mut touching, next).map_err(Raised::wave)?;
+            self.explain(wave, address, atomic.returns);
+            self.accuse(wave, 0)?;
+            if wave.pending.is_scalar_empty()
+                && let Some(known) = self.released(wave, false)
+            {
+                self.release(wave, address, false, &known);
+                self.begin_round(wave);
+            }
+        }
+        let count = if atomic.returns { atomic.bytes / 4 } else { 0 };
+        for (dword, half) in (0..count).zip([old as u32, (old >> 32) as u32]) {
+            wave.registers.set(atomic.data + dword, half, 0)?;
+        }
+        wave.pending.scalar(at, atomic.data, count);
         Ok(())
     }
 }
