@@ -28,7 +28,7 @@ SCALAR = {"sdst": 20, "ssrc0": 24, "ssrc1": 28, "src0": 32, "src1": 36, "src2": 
           "saddr": 24, "srsrc": 12}
 SOURCES = ("src0", "src1", "src2")
 MODIFIERS = ("abs", "neg", "opsel", "clamp", "omod", "neghi", "opselhi", "opselhi2", "cbsz", "abid", "blgp", "acc", "acccd", "dacc", "gds",
-             "tfe", "lds", "glc", "slc", "dlc", "sc1", "nv", "scope", "th")
+             "tfe", "format", "lds", "glc", "slc", "dlc", "sc1", "nv", "scope", "th")
 BAD = ("/*", "<unknown>", "Invalid")
 
 
@@ -118,6 +118,8 @@ def encodings():
 def words(encoding, values):
     _, dwords, match, places, _ = encoding
     whole = match
+    if "opm" in places:
+        values = {**values, "opm": values["op"] >> places["op"][1]}
     for field, value in values.items():
         low, width = places[field]
         whole |= (value & ((1 << width) - 1)) << low
@@ -198,7 +200,7 @@ def ways(encoding, generation):
         if name == "scratch" and generation != "10":
             return [{"saddr": off, "sve": 1}, {"saddr": off, "sve": 0}, {"saddr": off}]
         return [{"saddr": off}, {"saddr": 0}] if name == "flat" else [{"saddr": off}]
-    if name == "mubuf":
+    if name in ("mubuf", "mtbuf"):
         return [{"offen": 1}, {}, {"offen": 1, "format": 1}]
     if name == "vop3":
         # Comparisons of RDNA that write EXEC say so.
@@ -295,7 +297,7 @@ def shifted(disassemble, encoding, values, text):
             found += "2"
         elif changed and changed[0] != text:
             found += "1"
-    if name in ("flat", "global", "scratch", "mubuf"):
+    if name in ("flat", "global", "scratch", "mubuf", "mtbuf"):
         changed = disassemble(words(encoding, {**values, "offset": 8}) + [0, 0])
         if changed and changed[0] != text:
             found += "1"
@@ -336,7 +338,7 @@ def row(disassemble, narrow, encoding, generation, opcode, before):
             operands.append("offset")
         elif name in ("global", "scratch") and token == "off":
             operands.append("saddr")
-        elif name == "mubuf" and register(token) and register(token)[:2] == ("v", VECTOR["vaddr"]):
+        elif name in ("mubuf", "mtbuf") and register(token) and register(token)[:2] == ("v", VECTOR["vaddr"]):
             operands.append("vaddr")
         else:
             operands.append(operand(token, values, encoding, of_narrow))
@@ -391,7 +393,8 @@ def main():
             if encoding[0] == "vopdx":
                 asks.append(("opy", lambda opcode: vopd_second(narrow, encoding, opcode)))
             for field, ask in asks:
-                for opcode, made in guarded(ask, range(1 << encoding[3][field][1])):
+                bits = encoding[3][field][1] + (encoding[3].get("opm", (0, 0))[1] if field == "op" else 0)
+                for opcode, made in guarded(ask, range(1 << bits)):
                     if made:
                         rows.setdefault(made, {}).setdefault(opcode, []).append(target)
     print("# Made by instructions.py. A row: encoding, mnemonic, operands (field and dwords), bits of modifiers, longer forms, opcodes by target.")

@@ -130,10 +130,12 @@ impl Decoder<'_> {
                 Space::Flat => None,
                 Space::Global | Space::Scratch | Space::Buffer => Some(Counter::Vector),
             };
-            let loads = matches!(memory.kind, MemoryKind::Load { .. } | MemoryKind::LoadTwo { .. });
+            let loads =
+                matches!(memory.kind, MemoryKind::Load { .. } | MemoryKind::LoadTwo { .. } | MemoryKind::LoadTyped(_));
             let half = match memory.kind {
                 MemoryKind::Store { bytes: 1 | 2, form: Form::High { .. } } => Some(true),
                 MemoryKind::Store { bytes: 1 | 2, .. } => Some(false),
+                MemoryKind::StoreTyped(typed) => typed.half(),
                 _ => None,
             };
             // What is stored is a half; an address never is.

@@ -57,6 +57,7 @@ pub(crate) enum Family {
     Scratch,
     Global,
     Mubuf,
+    Mtbuf,
 }
 
 /// What an operand is, before its width and its kind are known.
@@ -127,6 +128,8 @@ pub(crate) struct Modifiers {
     pub lds: bool,
     pub gds: bool,
     pub tfe: bool,
+    /// Of typed buffers, by number.
+    pub format: u8,
     /// `glc` or `sc0`.
     pub glc: bool,
     /// `slc` or `nt`.

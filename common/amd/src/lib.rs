@@ -39,6 +39,7 @@ mod registers;
 mod shadow;
 mod source;
 mod target;
+mod typed;
 mod verdict;
 mod wave;
 

@@ -48,6 +48,9 @@ impl Decoder<'_> {
             sync: space != Space::Lds && self.is_atomic(raw),
             transposed: transposed(name),
         };
+        if let (Kind::LoadTyped(typed) | Kind::StoreTyped(typed), true) = (&mut kind, name.starts_with("tbuffer_")) {
+            typed.format = Some(modifiers.format);
+        }
         if let (Kind::Atomic { returns: flag, .. }, true) = (&mut kind, space != Space::Lds) {
             *flag = returns;
         }

@@ -30,6 +30,8 @@ pub(super) struct Descriptor {
     pub element: u64,
     index_stride: u64,
     adds_lane: bool,
+    /// Of typed buffers: the last word has the format, and where components come from.
+    pub last: u32,
 }
 
 impl Descriptor {
@@ -45,6 +47,7 @@ impl Descriptor {
             element: if gfx9 { 4 } else { [4, 4, 8, 16][(word(1) >> 30 & 3) as usize] },
             index_stride,
             adds_lane: word(3) >> 23 & 1 == 1,
+            last: words[3],
         }
     }
 

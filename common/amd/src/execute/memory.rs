@@ -5,6 +5,7 @@ mod lanes;
 mod load;
 mod scalar;
 mod store;
+mod typed;
 
 use super::address::{Addresses, To};
 use super::transpose::transpose;
@@ -112,6 +113,8 @@ impl Block<'_> {
                 self.store(wave, memory, addresses, exec, bytes, form, memory.data2, memory.second)?;
             }
             Kind::ExchangeTwo { bytes, .. } => self.exchange_two(wave, memory, addresses, exec, usize::from(bytes))?,
+            Kind::LoadTyped(typed) => self.load_typed(wave, memory, addresses, exec, typed)?,
+            Kind::StoreTyped(typed) => self.store_typed(wave, memory, addresses, exec, typed)?,
             Kind::Atomic { kind, bytes, returns } => {
                 self.atomic(wave, memory, addresses, exec, kind, usize::from(bytes), returns)?;
             }
@@ -122,7 +125,7 @@ impl Block<'_> {
 
     /// What a store leaves to be waited for by others.
     fn stored(&mut self, wave: &mut Wave, memory: &Memory) {
-        if let Kind::Store { .. } | Kind::StoreTwo { .. } = memory.kind {
+        if let Kind::Store { .. } | Kind::StoreTwo { .. } | Kind::StoreTyped(_) = memory.kind {
             self.own.stored = true;
             wave.order.stored = true;
             let shared = !matches!(memory.space, Space::Lds | Space::Scratch);
@@ -137,8 +140,9 @@ impl Block<'_> {
         let count = match memory.kind {
             Kind::Load { bytes, .. } => u16::from(bytes.div_ceil(4)),
             Kind::LoadTwo { bytes, .. } => u16::from(bytes / 2),
+            Kind::LoadTyped(typed) => typed.registers(),
             Kind::ExchangeTwo { bytes, .. } => u16::from(bytes / 2),
-            Kind::Store { .. } | Kind::StoreTwo { .. } | Kind::LoadToLds { .. } => 0,
+            Kind::Store { .. } | Kind::StoreTwo { .. } | Kind::StoreTyped(_) | Kind::LoadToLds { .. } => 0,
             Kind::Atomic { bytes, returns, .. } => {
                 if returns {
                     u16::from(bytes / 4)
@@ -151,6 +155,7 @@ impl Block<'_> {
         let half = match memory.kind {
             Kind::Load { form: Form::Low { .. }, .. } if !self.target.is_gfx9() => Some(false),
             Kind::Load { form: Form::High { .. }, .. } if !self.target.is_gfx9() => Some(true),
+            Kind::LoadTyped(typed) if !self.target.is_gfx9() => typed.half(),
             _ => None,
         };
         let vgprs = (memory.to, count, half);
@@ -236,7 +241,11 @@ fn touches(pending: &mut Pending, memory: &Memory, addresses: &Addresses, exec: 
     let (bytes, write) = match memory.kind {
         Kind::Load { bytes, .. } | Kind::LoadTwo { bytes, .. } => (bytes, false),
         Kind::Store { bytes, .. } | Kind::StoreTwo { bytes, .. } => (bytes, true),
-        Kind::LoadToLds { .. } | Kind::Atomic { .. } | Kind::ExchangeTwo { .. } => return [None, None],
+        Kind::LoadToLds { .. }
+        | Kind::Atomic { .. }
+        | Kind::ExchangeTwo { .. }
+        | Kind::LoadTyped(_)
+        | Kind::StoreTyped(_) => return [None, None],
     };
     if memory.space != Space::Lds {
         return [None, None];

@@ -7,7 +7,7 @@ use super::address::{Addresses, To, place};
 use super::memory::lanes_of;
 use crate::bank::block_of;
 use crate::instruction::Memory;
-use crate::operations::memory::{Form, Kind, Space};
+use crate::operations::memory::{Kind, Space};
 use crate::order::{Clock, Entry, Known, Order, Suspect};
 use crate::races::{LDS, Met, Raced};
 use crate::registers::LANES;
@@ -320,12 +320,13 @@ impl Block<'_> {
         memory: &Memory,
         addresses: &Addresses,
         exec: u64,
-        (bytes, form, data, offset): (usize, Form, u16, i64),
+        (reached, bytes, offset): (u64, usize, i64),
+        byte: &dyn Fn(&Wave, usize, usize) -> u8,
     ) -> Step {
         let mut places = [(0, 0); LANES];
         let (mut count, mut apart) = (0, true);
         for lane in lanes_of(exec) {
-            let to = place(self.resolve(memory, addresses, lane, bytes as u64), offset);
+            let to = place(self.resolve(memory, addresses, lane, reached), offset);
             let Some((key, _)) = to.key() else { continue };
             apart &= count == 0 || places[count - 1].0 + bytes as u64 <= key;
             places[count] = (key, lane);
@@ -340,13 +341,10 @@ impl Block<'_> {
         }
         let places = &mut places[..count];
         places.sort_unstable();
-        let byte = |lane: usize, at: u64| {
-            let at = at as usize + if let Form::High { .. } = form { 2 } else { 0 };
-            wave.registers.v[usize::from(data) + at / 4][lane].to_le_bytes()[at % 4]
-        };
         for pair in places.windows(2) {
             let [(first, lane), (second, other)] = [pair[0], pair[1]];
-            let differs = |at: &u64| byte(lane, second + at - first) != byte(other, *at);
+            let differs =
+                |at: &u64| byte(wave, lane, (second + at - first) as usize) != byte(wave, other, *at as usize);
             let common = (first + bytes as u64).saturating_sub(second);
             if let Some(at) = (0..common).find(differs) {
                 let place = match key_space(second + at) {

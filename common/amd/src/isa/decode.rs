@@ -78,7 +78,7 @@ impl<'a> Decoder<'a> {
 
     /// `None` if there is no instruction of that number in the encoding.
     fn instruction(&mut self) -> Result<Option<Encoded>, String> {
-        let Some(row) = self.encoding.rows.get(&self.value(Field::Op)) else { return Ok(None) };
+        let Some(row) = self.encoding.row(self.whole) else { return Ok(None) };
         if self.encoding.family == Family::Vopdx {
             return self.dual(row).map(Some);
         }
@@ -165,7 +165,8 @@ impl<'a> Decoder<'a> {
             idxen: self.flag(Field::Idxen),
             lds: self.flag(Field::Lds),
             gds: self.flag(Field::Gds),
-            tfe: self.flag(Field::Tfe),
+            tfe: self.flag(Field::Tfe) || self.has_fault_flag() && self.flag(Field::Dacc),
+            format: byte(Field::Format),
             glc: self.flag(Field::Glc),
             slc: self.flag(Field::Slc),
             dlc: self.flag(Field::Dlc),
@@ -187,10 +188,15 @@ impl<'a> Decoder<'a> {
         modifiers
     }
 
+    /// Of gfx908, TFE is where its successors say that the data is in accumulation registers.
+    fn has_fault_flag(&self) -> bool {
+        self.isa.target.generation == Generation::Cdna1
+    }
+
     fn offset(&self, row: &Row) -> i64 {
         match self.encoding.family {
             Family::Ds if !row.two_offsets => i64::from(self.value(Field::Offset0) | self.value(Field::Offset1) << 8),
-            Family::Mubuf => i64::from(self.value(Field::Offset)),
+            Family::Mubuf | Family::Mtbuf => i64::from(self.value(Field::Offset)),
             Family::Flat | Family::Scratch | Family::Global => {
                 let width = self.encoding.place(Field::Offset).map_or(1, |place| place.width);
                 signed(self.value(Field::Offset), width)
@@ -383,7 +389,7 @@ impl<'a> Decoder<'a> {
             (Family::Mai, Field::Src1) => modifiers.blgp,
             _ => return width.dwords(self.lanes),
         };
-        let row = self.encoding.rows.get(&self.value(Field::Op));
+        let row = self.encoding.row(self.whole);
         if !row.is_some_and(|row| row.name.ends_with("_f8f6f4")) {
             return width.dwords(self.lanes);
         }
@@ -397,7 +403,7 @@ impl<'a> Decoder<'a> {
 
     /// Whether a field is one of accumulation registers.
     fn accumulates(&self, field: Field) -> bool {
-        let row = self.encoding.rows.get(&self.value(Field::Op));
+        let row = self.encoding.row(self.whole);
         match (self.encoding.family, field) {
             // Those that move accumulation registers say so by their names; scales have other modifiers there.
             (Family::Mai, _) if row.is_some_and(|row| row.name.starts_with("v_accvgpr_") || row.name == SCALES) => {
@@ -408,7 +414,9 @@ impl<'a> Decoder<'a> {
             (Family::Mai, Field::Vdst | Field::Src2) => self.flag(Field::Acccd),
             (Family::Mai, Field::Src0) => self.value(Field::Acc) & 1 == 1,
             (Family::Mai, Field::Src1) => self.value(Field::Acc) & 2 == 2,
-            (_, Field::Vdst | Field::Data | Field::Data0 | Field::Data1 | Field::Vdata) => self.flag(Field::Dacc),
+            (_, Field::Vdst | Field::Data | Field::Data0 | Field::Data1 | Field::Vdata) => {
+                self.flag(Field::Dacc) && !self.has_fault_flag()
+            }
             _ => false,
         }
     }

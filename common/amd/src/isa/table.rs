@@ -41,7 +41,7 @@ macro_rules! fields {
 }
 
 fields! {
-    Op "op", Sdst "sdst", Ssrc0 "ssrc0", Ssrc1 "ssrc1", Simm16 "simm16", Sbase "sbase", Sdata "sdata", Soe "soe", Nv "nv", Glc "glc", Imm "imm",
+    Op "op", Opm "opm", Sdst "sdst", Ssrc0 "ssrc0", Ssrc1 "ssrc1", Simm16 "simm16", Sbase "sbase", Sdata "sdata", Soe "soe", Nv "nv", Glc "glc", Imm "imm",
     Ioffset "ioffset", Soffset "soffset", Dlc "dlc", Scope "scope", Th "th", Vdst "vdst", Src0 "src0", Vsrc1 "vsrc1", Src1 "src1", Src2 "src2",
     Cbsz "cbsz", Abid "abid", Acccd "acccd", Acc "acc", Blgp "blgp", Neghi "neghi", Opsel "opsel", Opselhi2 "opselhi2", Clamp "clamp",
     Opselhi "opselhi", Neg "neg", Omod "omod", Abs "abs", Opy "opy", Vsrcx1 "vsrcx1", Srcx0 "srcx0", Srcy0 "srcy0", Vsrcy1 "vsrcy1",
@@ -74,6 +74,7 @@ const FAMILIES: &[(&str, Family)] = &[
     ("scratch", Family::Scratch),
     ("global", Family::Global),
     ("mubuf", Family::Mubuf),
+    ("mtbuf", Family::Mtbuf),
 ];
 
 /// How many registers an operand has.
@@ -166,6 +167,12 @@ impl Encoding {
     /// What a field holds, 0 if there is none.
     pub fn value(&self, field: Field, words: u128) -> u32 {
         self.place(field).map_or(0, |place| place.of(words))
+    }
+
+    /// Which instruction it is, if there is one of that number.
+    pub fn row(&self, words: u128) -> Option<&Row> {
+        let low = self.place(Field::Op).map_or(0, |place| place.width);
+        self.rows.get(&(self.value(Field::Op, words) | self.value(Field::Opm, words) << low))
     }
 
     /// Whether a field of one bit is set.
@@ -268,7 +275,7 @@ fn instruction(encoding: &Encoding, name: &'static str, operands: &'static str, 
     let mut fixed = (0, 0);
     // Fields that say where operands are, and offsets, have a meaning in every instruction of their encoding that has such operands.
     let mut knows = |field: Field| known |= encoding.place(field).map_or(0, Place::mask);
-    knows(Field::Op);
+    [Field::Op, Field::Opm].into_iter().for_each(&mut knows);
     for spec in &operands {
         match spec {
             Spec::Field { field, .. } => knows(*field),

@@ -6,6 +6,7 @@ use super::{At, Encoded, Family, Modifiers, Operand, Sdwa};
 use crate::instruction::{Dpp, Permutation, Select, Unused};
 use crate::registers::{ACCUMULATION, EXEC, FLAT_SCRATCH, M0, NULL, TTMP, VCC, XNACK_MASK};
 use crate::target::Generation;
+use crate::typed;
 
 const FLOATS: [&str; 9] = ["0.5", "-0.5", "1.0", "-1.0", "2.0", "-2.0", "4.0", "-4.0", "0.15915494"];
 
@@ -157,7 +158,9 @@ impl Encoded {
         let modifiers = &self.modifiers;
         match self.family {
             Family::Ds => ds(f, modifiers),
-            Family::Flat | Family::Scratch | Family::Global | Family::Mubuf | Family::Smem => memory(f, self),
+            Family::Flat | Family::Scratch | Family::Global | Family::Mubuf | Family::Mtbuf | Family::Smem => {
+                memory(f, self)
+            }
             Family::Vop3p => packed(f, self),
             Family::Mai => matrix(f, self),
             _ => {
@@ -298,6 +301,9 @@ fn ds(f: &mut Formatter<'_>, modifiers: &Modifiers) -> fmt::Result {
 
 fn memory(f: &mut Formatter<'_>, encoded: &Encoded) -> fmt::Result {
     let modifiers = &encoded.modifiers;
+    if encoded.name.starts_with("tbuffer_") {
+        f.write_str(&typed::text(modifiers.format, encoded.target.generation))?;
+    }
     flag(f, "idxen", modifiers.idxen)?;
     flag(f, "offen", modifiers.offen)?;
     if encoded.family != Family::Smem && modifiers.offset != 0 {

@@ -2,6 +2,7 @@
 //! Memory" of the instruction set documents).
 
 use crate::number::{self, F16, F32, F64, Mode};
+use crate::typed::Typed;
 
 /// Which addresses an instruction uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +106,9 @@ pub(crate) enum Kind {
         bytes: u8,
         returns: bool,
     },
+    /// Elements of a typed buffer.
+    LoadTyped(Typed),
+    StoreTyped(Typed),
 }
 
 /// The memory instruction of that name.
@@ -114,6 +118,7 @@ pub(crate) fn find(name: &str) -> Option<(Space, Kind)> {
         ("flat_", Space::Flat),
         ("scratch_", Space::Scratch),
         ("buffer_", Space::Buffer),
+        ("tbuffer_", Space::Buffer),
         ("ds_", Space::Lds),
     ];
     let (rest, space) = spaces.iter().find_map(|(prefix, space)| Some((name.strip_prefix(prefix)?, *space)))?;
@@ -173,6 +178,9 @@ fn moved(name: &str, space: Space) -> Option<Kind> {
             _ => return None,
         })
     };
+    if let (Some(typed), Space::Buffer) = (load.or(store).and_then(Typed::named), space) {
+        return Some(if load.is_some() { Kind::LoadTyped(typed) } else { Kind::StoreTyped(typed) });
+    }
     if let Some(what) = load {
         if let Some(what) = what.strip_prefix("lds_") {
             let (bytes, form) = dwords(what).map(|bytes| (bytes, Form::Dwords)).or_else(|| part(what))?;
@@ -453,36 +461,4 @@ impl Atomic {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn subtractions_stop_or_wrap() {
-        let next = |name: &str, old: u64, data: u64, second: u64| {
-            let Some((_, Kind::Atomic { kind, bytes, .. })) = find(name) else { panic!("{name} is no atomic") };
-            let mask = if bytes == 8 { u64::MAX } else { 0xffff_ffff };
-            kind.next(&Mode::default(), usize::from(bytes), old, data, second) & mask
-        };
-        for name in ["global_atomic_csub", "buffer_atomic_csub_u32", "flat_atomic_sub_clamp_u32", "ds_sub_clamp_u32"] {
-            assert_eq!([next(name, 7, 5, 0), next(name, 5, 7, 0)], [2, 0], "{name}");
-        }
-        for name in ["global_atomic_cond_sub_u32", "ds_cond_sub_rtn_u32"] {
-            assert_eq!([next(name, 7, 5, 0), next(name, 5, 7, 0)], [2, 5], "{name}");
-        }
-        assert_eq!([next("ds_rsub_u32", 7, 5, 0), next("ds_rsub_rtn_u64", 1, 0, 0)], [0xffff_fffe, u64::MAX]);
-        assert_eq!([next("ds_wrap_rtn_b32", 7, 5, 9), next("ds_wrap_rtn_b32", 4, 5, 9)], [2, 13]);
-        let (two, nan) = (2f32.to_bits().into(), f32::NAN.to_bits().into());
-        for name in ["ds_cmpst_rtn_f32", "ds_cmpstore_f32", "global_atomic_cmpswap_f32", "buffer_atomic_fcmpswap"] {
-            assert_eq!(
-                [next(name, 0, 7, 1 << 31), next(name, two, 7, two), next(name, nan, 7, nan)],
-                [7, 7, nan],
-                "{name}"
-            );
-            assert_eq!([next(name, 1, 7, 0), next(name, 1, 7, 1)], [1, 7], "{name}: a denormal is no zero");
-        }
-        for name in ["ds_cmpst_f64", "flat_atomic_fcmpswap_x2"] {
-            assert_eq!([next(name, 1 << 63, 7, 0), next(name, 1, 7, 2)], [7, 1], "{name}");
-        }
-        assert_eq!(next("ds_mskor_b64", 0x1234_5678_9abc_def0, 0xff00, 0x5500), 0x1234_5678_9abc_55f0);
-    }
-}
+mod tests;

@@ -14,3 +14,4 @@ mod scalars;
 mod sparse;
 mod support;
 mod triton;
+mod typed;

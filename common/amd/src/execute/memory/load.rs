@@ -80,7 +80,7 @@ impl Block<'_> {
     }
 
     /// The first value that is loaded though nobody wrote it.
-    fn remember(
+    pub(super) fn remember(
         &self,
         wave: &mut Wave,
         memory: &Memory,

@@ -30,7 +30,11 @@ impl Block<'_> {
         let at = usize::from(data);
         let count = bytes.div_ceil(4);
         let any_poison = wave.registers.poison[at..at + count].iter().any(|poison| any(poison) & exec != 0);
-        self.same_values(wave, memory, addresses, exec, (bytes, form, data, offset))?;
+        let byte = |wave: &Wave, lane: usize, byte: usize| {
+            let byte = byte + if let Form::High { .. } = form { 2 } else { 0 };
+            wave.registers.v[at + byte / 4][lane].to_le_bytes()[byte % 4]
+        };
+        self.same_values(wave, memory, addresses, exec, (bytes as u64, bytes, offset), &byte)?;
         for lane in lanes_of(exec) {
             let mut raw = [0_u8; 16];
             for (chunk, values) in raw.as_chunks_mut().0.iter_mut().zip(&wave.registers.v[at..at + count]) {

@@ -1,0 +1,205 @@
+//! Typed buffers: elements that are converted on their way ("Buffer Data" of the instruction set documents).
+//!
+//! All of an element is read or written, or nothing where it is out of range. A component of which any byte was not written counts as not
+//! written, unless it comes as it is.
+
+use std::rc::Rc;
+
+use super::lanes_of;
+use crate::execute::Block;
+use crate::execute::address::{Addresses, To};
+use crate::instruction::Memory;
+use crate::target::Generation;
+use crate::typed::{Format, IDENTITY, MOST, Select, Typed, format, number};
+use crate::verdict::{Access, Fault, Raised, Step};
+use crate::wave::Wave;
+
+/// Bits of a component in registers.
+const WHOLE: u32 = 32;
+const HALF: u32 = 16;
+
+/// What an instruction's elements are in memory, and where their components go.
+struct Element {
+    format: Format,
+    select: [Select; MOST],
+}
+
+fn refused(what: impl Into<String>) -> Box<Raised> {
+    Raised::wave(Fault::Unimplemented { what: what.into() })
+}
+
+/// Where a component is in registers: the register, and the shift of its lowest bit.
+fn register(typed: Typed, first: u16, component: usize) -> (usize, u32) {
+    let first = usize::from(first);
+    match typed.halves {
+        false => (first + component, 0),
+        true if typed.high => (first, HALF),
+        true => (first + component / 2, HALF * (component as u32 % 2)),
+    }
+}
+
+/// The bytes of a register that a component has: the first one, and how many.
+fn bytes_of(typed: Typed, shift: u32) -> std::ops::Range<usize> {
+    let first = (shift / 8) as usize;
+    first..first + if typed.halves { 2 } else { 4 }
+}
+
+impl Element {
+    /// # Errors
+    /// The format is none, or is not executed.
+    fn of(typed: Typed, addresses: &Addresses, generation: Generation, stores: bool) -> Step<Self> {
+        let Some((descriptor, ..)) = &addresses.descriptor else {
+            return Err(refused("a typed buffer without a descriptor"));
+        };
+        if descriptor.swizzle {
+            return Err(refused("a typed access to a swizzled buffer"));
+        }
+        let number = typed.format.unwrap_or_else(|| number(descriptor.last, generation));
+        let format = format(number, generation).ok_or_else(|| refused(format!("format {number} of a typed buffer")))?;
+        if let Some(what) = format.refusal(typed.halves, stores) {
+            return Err(refused(what));
+        }
+        let select = match typed.format {
+            Some(_) => IDENTITY,
+            None => Select::of(descriptor.last).ok_or_else(|| refused("a reserved DST_SEL of a typed buffer"))?,
+        };
+        Ok(Self { format, select })
+    }
+
+    /// Where each component in memory comes from: its number in registers.
+    ///
+    /// # Errors
+    /// Nothing says what is stored there.
+    fn sources(&self, typed: Typed, generation: Generation) -> Step<Vec<usize>> {
+        let from = |component: usize| {
+            let wanted = Select::Component(component as u8);
+            match self.select.iter().position(|select| *select == wanted)? {
+                at if at < usize::from(typed.components) => Some(at),
+                // "The first component is replicated to fill in the missing ones" (RDNA 4).
+                _ => (generation == Generation::Rdna4).then_some(0),
+            }
+        };
+        let all: Option<Vec<usize>> = (0..self.format.count()).map(from).collect();
+        all.ok_or_else(|| refused("a store of fewer components than the format of the buffer has"))
+    }
+}
+
+impl Block<'_> {
+    /// # Errors
+    /// The address is no multiple of what the element's is.
+    fn check_element(&self, to: To, format: &Format, access: Access, lane: usize) -> Step {
+        match to {
+            To::Memory(address) if !address.is_multiple_of(format.alignment()) => {
+                let (bytes, place) = (format.bytes() as u32, self.memory.place(address));
+                Err(Raised::at(lane, Fault::Misaligned { access, bytes, place }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn load_typed(
+        &mut self,
+        wave: &mut Wave,
+        memory: &Memory,
+        addresses: &Addresses,
+        exec: u64,
+        typed: Typed,
+    ) -> Step {
+        let Element { format, select } = Element::of(typed, addresses, self.target.generation, false)?;
+        let bytes = format.bytes();
+        let clock = Rc::clone(&wave.order.clock);
+        let by = self.touchers(wave, &clock, memory, exec);
+        let one = if format.is_integer() {
+            1
+        } else if typed.halves {
+            0x3c00
+        } else {
+            1f32.to_bits()
+        };
+        for lane in lanes_of(exec) {
+            let to = self.resolve(memory, addresses, lane, bytes as u64);
+            self.check_element(to, &format, Access::Read, lane)?;
+            let acquiring = memory.sync.then(|| self.acquiring(wave, &to, by));
+            let by = acquiring.as_ref().unwrap_or(&by);
+            let loaded = self.lane_load(wave, to, bytes, lane, by).map_err(|fault| Raised::at(lane, fault))?;
+            if loaded.unwritten != 0 {
+                self.remember(wave, memory, addresses, lane, bytes, 0);
+            }
+            let element = loaded.dwords.iter().rev().fold(0_u128, |all, dword| all << WHOLE | u128::from(*dword));
+            for (component, select) in select.iter().enumerate().take(usize::from(typed.components)) {
+                let (value, unwritten) = match select {
+                    Select::Zero => (0, 0),
+                    Select::One => (one, 0),
+                    Select::Component(of) => match format.place(usize::from(*of)) {
+                        Some((low, bits)) => {
+                            let raw = (element >> low) as u32 & (u32::MAX >> (WHOLE - bits));
+                            let (first, last) = (low / 8, (low + bits - 1) / 8);
+                            let unwritten = loaded.unwritten >> first & ((1 << (last - first + 1)) - 1);
+                            let as_it_is = bits == WHOLE && !typed.halves;
+                            let all = if unwritten == 0 { 0 } else { 15 };
+                            (format.load(raw, bits, typed.halves), if as_it_is { unwritten } else { all })
+                        }
+                        None => (0, 0),
+                    },
+                };
+                let (at, shift) = register(typed, memory.to, component);
+                let kept = if typed.halves { !(0xffff << shift) } else { 0 };
+                let old = wave.registers.v[at][lane];
+                wave.registers.v[at][lane] = old & kept | value << shift;
+                for (byte, of) in bytes_of(typed, shift).enumerate() {
+                    let poison = &mut wave.registers.poison[at][of];
+                    *poison = *poison & !(1 << lane) | u64::from(unwritten >> byte & 1) << lane;
+                }
+            }
+            self.settle(wave, lane, by, &clock);
+        }
+        Ok(())
+    }
+
+    pub(super) fn store_typed(
+        &mut self,
+        wave: &mut Wave,
+        memory: &Memory,
+        addresses: &Addresses,
+        exec: u64,
+        typed: Typed,
+    ) -> Step {
+        let generation = self.target.generation;
+        let element = Element::of(typed, addresses, generation, true)?;
+        let (format, sources) = (element.format, element.sources(typed, generation)?);
+        let bytes = format.bytes();
+        // Each lane's element, and which of its bytes nobody wrote.
+        let mut elements = [(0_u128, 0_u16); crate::registers::LANES];
+        for lane in lanes_of(exec) {
+            let (all, poison) = &mut elements[lane];
+            for (component, source) in sources.iter().enumerate() {
+                let Some((low, bits)) = format.place(component) else { continue };
+                let (at, shift) = register(typed, memory.data, *source);
+                let value = wave.registers.v[at][lane] >> shift;
+                let value = if typed.halves { value & 0xffff } else { value };
+                let unwritten = bytes_of(typed, shift).any(|byte| wave.registers.poison[at][byte] >> lane & 1 == 1);
+                if unwritten {
+                    (low / 8..(low + bits).div_ceil(8)).for_each(|byte| *poison |= 1 << byte);
+                    continue;
+                }
+                let raw = format
+                    .store(value, bits, typed.halves)
+                    .map_err(|what| Raised::at(lane, Fault::Unimplemented { what: what.into() }))?;
+                *all |= u128::from(raw) << low;
+            }
+        }
+        let byte = |_: &Wave, lane: usize, byte: usize| elements[lane].0.to_le_bytes()[byte];
+        self.same_values(wave, memory, addresses, exec, (bytes as u64, bytes, 0), &byte)?;
+        let clock = Rc::clone(&wave.order.clock);
+        let by = self.touchers(wave, &clock, memory, exec);
+        for lane in lanes_of(exec) {
+            let (element, poison) = elements[lane];
+            let to = self.resolve(memory, addresses, lane, bytes as u64);
+            self.check_element(to, &format, Access::Write, lane)?;
+            let stored = self.lane_store(wave, to, &element.to_le_bytes()[..bytes], poison, lane, &by);
+            stored.map_err(|fault| Raised::at(lane, fault))?;
+            self.settle(wave, lane, &by, &clock);
+        }
+        Ok(())
+    }
+}
