@@ -30,6 +30,10 @@ SOURCES = ("src0", "src1", "src2")
 MODIFIERS = ("abs", "neg", "opsel", "clamp", "omod", "neghi", "opselhi", "opselhi2", "cbsz", "abid", "blgp", "acc", "acccd", "dacc", "gds",
              "tfe", "format", "lds", "glc", "slc", "dlc", "sc1", "nv", "scope", "th")
 BAD = ("/*", "<unknown>", "Invalid")
+# Encodings of instructions on images, and what their fields hold while they are asked about.
+IMAGES = ("mimg", "vimage", "vsample")
+IMAGE = {"vdata": 40, "vaddr": 16, "srsrc": 6, "ssamp": 11, "rsrc": 24, "samp": 44, "vaddr0": 16, "dmask": 1}
+IMAGE_MODIFIERS = ("unorm", "r128", "a16", "d16", "tfe", "lwe", "glc", "slc", "dlc", "scope", "th")
 
 
 # It crashes at some words that are no instruction: those that it was asked about last, and those that it is not asked about again.
@@ -360,6 +364,62 @@ def row(disassemble, narrow, encoding, generation, opcode, before):
     return name, mnemonic, " ".join(operands), bits, flags
 
 
+def image_row(disassemble, encoding, opcode):
+    """An instruction on images. How many registers its data has, the mask of components says, unless it is a number; for addresses, a
+    digit for each dimension says it, of 32 bits and of 16. "b" is one of ray tracing, whose addresses are not alike."""
+    name, _, _, places, _ = encoding
+    base = {**{field: value for field, value in IMAGE.items() if field in places}, "op": opcode}
+
+    def ask(**values):
+        known = {field: value for field, value in values.items() if field in places}
+        found = disassemble(words(encoding, {**base, **known}) + [0, 0, 0])
+        if not found:
+            return None
+        mnemonic, _, rest = found[0].partition(" ")
+        tokens = re.findall(r"(?<![vs])\[(?:[^\[\]]|\[\d+:\d+\])*\]|[vs]\d+|[vs]\[\d+:\d+\]", rest.split(" dmask:")[0])
+        return found[0], mnemonic, tokens
+
+    def count(token):
+        return sum(register(part)[2] for part in re.findall(r"v\d+|v\[\d+:\d+\]", token))
+
+    # Those of ray tracing have fixed modifiers.
+    fixed = {"dmask": 15, "r128": 1, "unorm": 1}
+    first = ask()
+    if not first:
+        base.update({field: 0 for field in ("ssamp", "samp") if field in places})
+        first = ask() or ask(**fixed)
+    if not first:
+        return None
+    if "cmpswap" in first[1]:
+        base["dmask"] = 3
+        first = ask()
+    text, mnemonic, tokens = first
+    wide = ask(dmask=15 if base["dmask"] == 3 else 3)
+    rays = "bvh" in mnemonic
+    if rays:
+        base.update({field: value for field, value in fixed.items() if field in places})
+    data = str(count(tokens[0])) if rays or wide and count(wide[2][0]) == count(tokens[0]) else "n"
+    operands = [f"vdata:{data}", "vaddr"]
+    for token in tokens[2:]:
+        _, at, dwords, _ = register(token)
+        field = {24: "rsrc" if "rsrc" in places else "srsrc", 44: "samp" if "samp" in places else "ssamp"}[at]
+        operands.append(f"{field}:{dwords}")
+    bits = [f"{field}={value:x}" for field, value in fixed.items() if field in places] if rays else ["dmask:f", "dim:7"]
+    for field in IMAGE_MODIFIERS:
+        if field not in places:
+            continue
+        changed = [(1 << bit, ask(**{field: 1 << bit})) for bit in range(places[field][1])]
+        mask = sum(bit for bit, found in changed if found and found[0] != text)
+        bits += [f"{field}:{mask:x}"] if mask else []
+    forms = ""
+    for letter, wanted in (("a", 0), ("A", 1)):
+        # Images with several samples have neither samplers nor levels.
+        dimensions = range(6) if len(tokens) > 3 or "_mip" in mnemonic else range(8)
+        found = [ask(dim=dim, a16=wanted) if dim in dimensions else None for dim in range(8)]
+        forms += letter + "".join(f"{count(answer[2][1]):x}" if answer else "0" for answer in found)
+    return name, mnemonic.strip(), " ".join(operands), " ".join(bits), ("b" if rays else "") + forms
+
+
 def vopd_second(disassemble, encoding, opcode):
     for values in probes(encoding):
         found = disassemble(words(encoding, {**values, "op": 8, "opy": opcode}) + [0, 0])
@@ -389,7 +449,7 @@ def main():
         narrow = None if generation == "9" else Disassembler(library, target, halves + "+wavefrontsize32")
         for at, encoding in enumerate(all_encodings[generation]):
             disassemble = narrow if encoding[0] == "vopdx" else wide
-            asks = [("op", lambda opcode: row(disassemble, narrow, encoding, generation, opcode, all_encodings[generation][:at]))]
+            asks = [("op", lambda opcode: image_row(disassemble, encoding, opcode))] if encoding[0] in IMAGES else [("op", lambda opcode: row(disassemble, narrow, encoding, generation, opcode, all_encodings[generation][:at]))]
             if encoding[0] == "vopdx":
                 asks.append(("opy", lambda opcode: vopd_second(narrow, encoding, opcode)))
             for field, ask in asks:

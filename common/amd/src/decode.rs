@@ -182,6 +182,9 @@ impl Decoder<'_> {
                 _ => Action::Nothing,
             });
         }
+        if name.starts_with("image_") {
+            return Err(format!("{}: images are not executed", raw.text()));
+        }
         if name.starts_with("s_") {
             return self.scalar_action(&raw);
         }

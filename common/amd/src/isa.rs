@@ -6,7 +6,9 @@
 mod address;
 mod composed;
 mod decode;
+mod image;
 mod operand;
+mod registers;
 mod table;
 mod text;
 mod trailer;
@@ -58,6 +60,9 @@ pub(crate) enum Family {
     Global,
     Mubuf,
     Mtbuf,
+    Mimg,
+    Vimage,
+    Vsample,
 }
 
 /// What an operand is, before its width and its kind are known.
@@ -141,6 +146,23 @@ pub(crate) struct Modifiers {
     pub th: u8,
     /// The scales of a matrix instruction.
     pub scales: Option<Scales>,
+    pub image: Option<ImageModifiers>,
+}
+
+/// What an instruction on images says beside its operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ImageModifiers {
+    /// Components, a bit each.
+    pub dmask: u8,
+    /// Which of [`DIMENSIONS`](image::DIMENSIONS); `None` of ray tracing, which has neither dimensions nor components.
+    pub dim: Option<u8>,
+    pub unorm: bool,
+    pub r128: bool,
+    pub a16: bool,
+    pub d16: bool,
+    pub lwe: bool,
+    /// Operands that are addresses, behind the data.
+    pub addresses: u8,
 }
 
 /// Where the scales of a matrix instruction are, and the two bits of each that choose a byte of them.

@@ -7,12 +7,17 @@ use super::{At, Family, Operand};
 use crate::registers::NULL;
 
 impl Decoder<'_> {
+    /// # Errors
+    /// A field holds something though nothing reads it.
+    pub fn unused(&self, field: Field, what: &str) -> Refused<()> {
+        if self.value(field) == 0 { Ok(()) } else { Err(what.into()) }
+    }
+
     /// "VADDR": an index, an offset, both in this order, or neither.
     pub fn buffer_address(&self) -> Refused {
         let dwords = self.value(Field::Offen) + self.value(Field::Idxen);
         match dwords {
-            0 if self.value(Field::Vaddr) == 0 => Ok(At::Off),
-            0 => Err("an address that is not used".into()),
+            0 => self.unused(Field::Vaddr, "an address that is not used").map(|()| At::Off),
             dwords => self.isa.vector(self.value(Field::Vaddr), dwords as u8, false),
         }
     }
@@ -54,6 +59,17 @@ impl Decoder<'_> {
             (_, false, true) => (Some(register(self.value(Field::Soffset))?), 0),
             (_, false, false) => (Some(register(self.value(Field::Ioffset) & 0x7f)?), 0),
         };
+        if let (Some(_), imm, soe) = (self.encoding.place(Field::Imm), self.flag(Field::Imm), self.flag(Field::Soe)) {
+            let what = "an offset that is not used";
+            if !soe {
+                self.unused(Field::Soffset, what)?;
+            }
+            // A register in the place of a constant, or nothing.
+            let rest = if soe { self.value(Field::Ioffset) } else { self.value(Field::Ioffset) & !0x7f };
+            if !imm && rest != 0 {
+                return Err(what.into());
+            }
+        }
         let register = register.filter(|register| *register != At::Sgpr(NULL, 1));
         operands.push(register.unwrap_or(At::Immediate(constant)).into());
         if register.is_some() && constant != 0 {

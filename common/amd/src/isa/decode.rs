@@ -1,6 +1,6 @@
 //! From words to an instruction.
 
-use super::operand::{LITERAL, Refused, signed};
+use super::operand::{LITERAL, Refused, VGPRS, signed};
 use super::table::{Encoding, Field, Place, Row, Spec, Width};
 use super::trailer::{Trailer, TrailerKind, dpp8, dpp16, sdwa};
 use super::{At, Encoded, Family, Isa, Modifiers, Operand, words_text};
@@ -12,13 +12,15 @@ const DPP16: u32 = 250;
 const DPP8: [u32; 2] = [233, 234];
 /// What is in front of a matrix instruction with scales, and says where they are.
 pub(super) const SCALES: &str = "v_mfma_ld_scale_b32";
+/// The first bits of instructions on images, which gfx9 has by its numbers alone.
+const IMAGES: u32 = 0x3c;
 /// A source that is not there may say that it is the constant 0.
 const ZERO: u32 = 128;
 
 /// What an instruction is, or why that is not known, and how many words it has.
 pub(crate) fn decode(isa: &Isa, lanes: u32, words: &[u32]) -> (Result<Encoded, String>, usize) {
     let Some(first) = words.first() else { return (Err("no words".into()), 0) };
-    let mut refusal = (String::from("no encoding begins so"), guessed_length(*first));
+    let mut refusal = (unknown(*first), guessed_length(*first));
     for encoding in isa.encodings.iter().filter(|encoding| first & encoding.mask == encoding.fixed) {
         if encoding.family == Family::Vopdy || words.len() < encoding.dwords {
             continue;
@@ -36,6 +38,11 @@ pub(crate) fn decode(isa: &Isa, lanes: u32, words: &[u32]) -> (Result<Encoded, S
     }
     let length = refusal.1.min(words.len());
     (Err(format!("the words {} ({})", words_text(&words[..length]), refusal.0)), length)
+}
+
+/// Why no encoding begins so.
+fn unknown(first: u32) -> String {
+    if first >> 26 == IMAGES { "an instruction on images".into() } else { "no encoding begins so".into() }
 }
 
 /// Words of an instruction of no known encoding: those of images and of graphics have two.
@@ -70,7 +77,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// The next word behind the encoding.
-    fn behind(&mut self) -> Refused<u32> {
+    pub fn behind(&mut self) -> Refused<u32> {
         let word = self.words.get(self.used).copied().ok_or("a word is missing")?;
         self.used += 1;
         Ok(word)
@@ -93,6 +100,7 @@ impl<'a> Decoder<'a> {
         if let Some(trailer) = trailer {
             self.check_trailer(row, trailer, &operands)?;
         }
+        self.count_addresses(&mut modifiers, &operands);
         let simm16 = self.whole as u16;
         let family = self.encoding.family;
         let target = self.isa.target;
@@ -174,6 +182,7 @@ impl<'a> Decoder<'a> {
             nv: self.flag(Field::Nv),
             scope: byte(Field::Scope),
             th: byte(Field::Th),
+            image: self.image(row),
             ..Modifiers::default()
         };
         if row.name.starts_with("v_bitop3_") {
@@ -186,11 +195,6 @@ impl<'a> Decoder<'a> {
             modifiers.offset1 = Some(byte(Field::Offset1));
         }
         modifiers
-    }
-
-    /// Of gfx908, TFE is where its successors say that the data is in accumulation registers.
-    fn has_fault_flag(&self) -> bool {
-        self.isa.target.generation == Generation::Cdna1
     }
 
     fn offset(&self, row: &Row) -> i64 {
@@ -282,11 +286,17 @@ impl<'a> Decoder<'a> {
                 let base = self.scalar_base()?;
                 operands.push(base.into());
             }
+            Spec::ImageData(count) => operands.push(self.image_data(count)?.into()),
+            Spec::ImageAddresses => self.image_addresses(operands)?,
             Spec::Vaddr => operands.push(self.buffer_address()?.into()),
             Spec::Named(name) => operands.push(self.named(name, trailer)?),
-            Spec::Field { optional: true, .. } if !modifiers.glc && modifiers.th & 1 == 0 => {}
+            Spec::Field { optional: true, field, .. } if !modifiers.glc && modifiers.th & 1 == 0 => {
+                self.unused(field, "a register for what is not returned")?;
+            }
             // What is loaded goes to LDS.
-            Spec::Field { field: Field::Vdata, .. } if modifiers.lds => {}
+            Spec::Field { field: Field::Vdata, .. } if modifiers.lds => {
+                self.unused(Field::Vdata, "a register for what goes to LDS")?;
+            }
             Spec::Field { field, place, width, accumulation, scalar, .. } => {
                 let operand = self.field(field, place, width, (accumulation, scalar), modifiers, trailer)?;
                 operands.push(operand);
@@ -348,17 +358,24 @@ impl<'a> Decoder<'a> {
             Field::Vdst if scalar => self.isa.scalar(number, dwords)?.into(),
             Field::Sdst | Field::Sdata => self.isa.scalar(number, dwords)?.into(),
             Field::Sbase => self.isa.scalar(number * 2, dwords)?.into(),
-            Field::Srsrc => self.isa.scalar(number * 4, dwords)?.into(),
-            Field::Rsrc => self.isa.scalar(number, dwords)?.into(),
+            Field::Srsrc | Field::Ssamp => self.isa.scalar(number * 4, dwords)?.into(),
+            Field::Rsrc | Field::Samp => self.isa.scalar(number, dwords)?.into(),
             Field::Vaddr => match self.flat_address()? {
                 Some(dwords) => self.isa.vector(number, dwords, false)?.into(),
-                None => At::Off.into(),
+                None => {
+                    self.unused(Field::Vaddr, "an address that is not used")?;
+                    At::Off.into()
+                }
             },
             Field::Src0 if trailer.is_some() => self.first_of(trailer, short && half, dwords)?,
             Field::Vsrc1
                 if trailer.is_some_and(|trailer| trailer.kind == TrailerKind::Sdwa && trailer.word >> 31 == 1) =>
             {
                 self.isa.scalar(number, dwords)?.into()
+            }
+            // A and B of a matrix instruction, which C is not.
+            Field::Src0 | Field::Src1 if accumulation && number < VGPRS => {
+                return Err(format!("source {number} as an accumulation register"));
             }
             Field::Ssrc0
             | Field::Ssrc1
@@ -380,45 +397,6 @@ impl<'a> Decoder<'a> {
         (operand.source, operand.dwords) = (source, dwords);
         self.change(&mut operand, field, half && !short, modifiers, trailer);
         Ok(operand)
-    }
-
-    /// Registers of an operand, where the modifiers say it, too.
-    fn dwords(&self, field: Field, width: Width, modifiers: &Modifiers) -> u8 {
-        let format = match (self.encoding.family, field) {
-            (Family::Mai, Field::Src0) => modifiers.cbsz,
-            (Family::Mai, Field::Src1) => modifiers.blgp,
-            _ => return width.dwords(self.lanes),
-        };
-        let row = self.encoding.row(self.whole);
-        if !row.is_some_and(|row| row.name.ends_with("_f8f6f4")) {
-            return width.dwords(self.lanes);
-        }
-        // FP8 and BF8, then FP6 and BF6, then FP4, of which 32 each are a lane's.
-        match format {
-            0 | 1 => 8,
-            2 | 3 => 6,
-            _ => 4,
-        }
-    }
-
-    /// Whether a field is one of accumulation registers.
-    fn accumulates(&self, field: Field) -> bool {
-        let row = self.encoding.row(self.whole);
-        match (self.encoding.family, field) {
-            // Those that move accumulation registers say so by their names; scales have other modifiers there.
-            (Family::Mai, _) if row.is_some_and(|row| row.name.starts_with("v_accvgpr_") || row.name == SCALES) => {
-                false
-            }
-            // Indices are not in accumulation registers, wherever the result is ("Sparse matrices").
-            (Family::Mai, Field::Src2) if row.is_some_and(|row| row.name.starts_with("v_smfmac_")) => false,
-            (Family::Mai, Field::Vdst | Field::Src2) => self.flag(Field::Acccd),
-            (Family::Mai, Field::Src0) => self.value(Field::Acc) & 1 == 1,
-            (Family::Mai, Field::Src1) => self.value(Field::Acc) & 2 == 2,
-            (_, Field::Vdst | Field::Data | Field::Data0 | Field::Data1 | Field::Vdata) => {
-                self.flag(Field::Dacc) && !self.has_fault_flag()
-            }
-            _ => false,
-        }
     }
 
     fn any_source(&mut self, number: u32, dwords: u8, accumulation: bool, short_half: bool) -> Refused<Operand> {

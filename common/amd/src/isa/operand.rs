@@ -6,7 +6,7 @@ use crate::target::Generation;
 
 /// A number that says that the operand is in the word behind.
 pub(super) const LITERAL: u32 = 255;
-const VGPRS: u32 = 256;
+pub(super) const VGPRS: u32 = 256;
 
 /// Why an operand is none.
 pub(super) type Refused<T = At> = Result<T, String>;

@@ -47,7 +47,8 @@ fields! {
     Opselhi "opselhi", Neg "neg", Omod "omod", Abs "abs", Opy "opy", Vsrcx1 "vsrcx1", Srcx0 "srcx0", Srcy0 "srcy0", Vsrcy1 "vsrcy1",
     Vdsty "vdsty", Vdstx "vdstx", Offset0 "offset0", Offset1 "offset1", Gds "gds", Dacc "dacc", Addr "addr", Data0 "data0", Data1 "data1",
     Offset "offset", Lds "lds", Slc "slc", Sc1 "sc1", Vaddr "vaddr", Data "data", Saddr "saddr", Sve "sve", Offen "offen", Idxen "idxen",
-    Vdata "vdata", Srsrc "srsrc", Rsrc "rsrc", Tfe "tfe", Format "format",
+    Vdata "vdata", Srsrc "srsrc", Rsrc "rsrc", Tfe "tfe", Format "format", Dim "dim", Nsa "nsa", Dmask "dmask", Unorm "unorm", R128 "r128", Lwe "lwe", A16 "a16", D16 "d16",
+    Ssamp "ssamp", Samp "samp", Vaddr0 "vaddr0", Vaddr1 "vaddr1", Vaddr2 "vaddr2", Vaddr3 "vaddr3", Vaddr4 "vaddr4",
 }
 
 /// Letters that all names of targets begin with.
@@ -75,6 +76,9 @@ const FAMILIES: &[(&str, Family)] = &[
     ("global", Family::Global),
     ("mubuf", Family::Mubuf),
     ("mtbuf", Family::Mtbuf),
+    ("mimg", Family::Mimg),
+    ("vimage", Family::Vimage),
+    ("vsample", Family::Vsample),
 ];
 
 /// How many registers an operand has.
@@ -132,6 +136,9 @@ pub(super) enum Spec {
     /// The vector address of a buffer's instruction.
     Vaddr,
     Named(&'static str),
+    /// Of images: the data, so many registers or as many as there are components; and the addresses.
+    ImageData(Option<u8>),
+    ImageAddresses,
 }
 
 /// An instruction of a target.
@@ -147,6 +154,28 @@ pub(super) struct Row {
     pub dpp8: bool,
     pub sdwa: bool,
     pub two_offsets: bool,
+    /// Of images: registers of the addresses by dimension, of 32 bits and of 16.
+    pub addresses: [[u8; 8]; 2],
+    /// Of ray tracing, whose addresses are not alike.
+    pub rays: bool,
+}
+
+impl Row {
+    /// One without operands and modifiers.
+    fn named(name: &'static str) -> Self {
+        Self {
+            name,
+            operands: Vec::new(),
+            known: 0,
+            fixed: (0, 0),
+            dpp16: false,
+            dpp8: false,
+            sdwa: false,
+            two_offsets: false,
+            addresses: [[0; 8]; 2],
+            rays: false,
+        }
+    }
 }
 
 /// An encoding of a target.
@@ -270,7 +299,9 @@ fn encoding(row: &str, generation: &str) -> Option<Encoding> {
 fn instruction(encoding: &Encoding, name: &'static str, operands: &'static str, modifiers: &str, forms: &str) -> Row {
     let field = |name: &str| FIELDS.iter().find(|(found, _)| *found == name).map(|(_, field)| *field);
     let words = |text: &'static str| text.split(' ').filter(|word| !word.is_empty());
-    let operands: Vec<Spec> = words(operands).filter_map(|word| spec(encoding, word)).collect();
+    let is_image = matches!(encoding.family, Family::Mimg | Family::Vimage | Family::Vsample);
+    let specify = |word| if is_image { image_spec(encoding, word) } else { spec(encoding, word) };
+    let operands: Vec<Spec> = words(operands).filter_map(specify).collect();
     let mut known = u128::from(encoding.mask);
     let mut fixed = (0, 0);
     // Fields that say where operands are, and offsets, have a meaning in every instruction of their encoding that has such operands.
@@ -280,6 +311,11 @@ fn instruction(encoding: &Encoding, name: &'static str, operands: &'static str, 
         match spec {
             Spec::Field { field, .. } => knows(*field),
             Spec::Literal | Spec::Named(_) => {}
+            Spec::ImageData(_) => knows(Field::Vdata),
+            Spec::ImageAddresses => {
+                let own = [Field::Vaddr0, Field::Vaddr1, Field::Vaddr2, Field::Vaddr3, Field::Vaddr4];
+                [Field::Vaddr, Field::Nsa].into_iter().chain(own).for_each(&mut knows);
+            }
             Spec::Simm16 => knows(Field::Simm16),
             Spec::Message => knows(Field::Ssrc0),
             Spec::Offset => [Field::Ioffset, Field::Soffset, Field::Soe, Field::Imm].into_iter().for_each(&mut knows),
@@ -313,8 +349,35 @@ fn instruction(encoding: &Encoding, name: &'static str, operands: &'static str, 
             }
         }
     }
+    if is_image {
+        let counts = |letter: char| {
+            let digits = forms.split_once(letter).map_or("", |(_, behind)| behind);
+            std::array::from_fn(|at| digits.chars().nth(at).and_then(|digit| digit.to_digit(16)).unwrap_or(0) as u8)
+        };
+        let rays = forms.starts_with('b');
+        let addresses = [counts('a'), counts('A')];
+        return Row { operands, known, fixed, addresses, rays, ..Row::named(name) };
+    }
     let has = |form: char| forms.contains(form);
-    Row { name, operands, known, fixed, dpp16: has('d'), dpp8: has('8'), sdwa: has('s'), two_offsets: has('2') }
+    Row {
+        operands,
+        known,
+        fixed,
+        dpp16: has('d'),
+        dpp8: has('8'),
+        sdwa: has('s'),
+        two_offsets: has('2'),
+        ..Row::named(name)
+    }
+}
+
+/// The same of an instruction on images: `vdata:n`, `vdata:4`, `vaddr`.
+fn image_spec(encoding: &Encoding, word: &'static str) -> Option<Spec> {
+    match word.split_once(':') {
+        None => Some(Spec::ImageAddresses),
+        Some(("vdata", count)) => Some(Spec::ImageData(count.parse().ok())),
+        Some(_) => spec(encoding, word),
+    }
 }
 
 /// `vdst:1`, `src0:4/2`, `vdst?:2`, `=vcc`.

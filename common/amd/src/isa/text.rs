@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
+use super::image::DIMENSIONS;
 use super::{At, Encoded, Family, Modifiers, Operand, Sdwa};
 use crate::instruction::{Dpp, Permutation, Select, Unused};
 use crate::registers::{ACCUMULATION, EXEC, FLAT_SCRATCH, M0, NULL, TTMP, VCC, XNACK_MASK};
@@ -46,7 +47,11 @@ impl Display for Encoded {
         for (at, operand) in self.operands.iter().enumerate() {
             let is_modifier = self.family == Family::Smem && at == 3;
             f.write_str(if at == 0 || is_modifier { " " } else { ", " })?;
+            // Addresses that are apart are in brackets.
+            let addresses = self.modifiers.image.map_or(0, |image| usize::from(image.addresses));
+            f.write_str(if addresses > 1 && at == 1 { "[" } else { "" })?;
             self.operand(f, at, operand)?;
+            f.write_str(if addresses > 1 && at == addresses { "]" } else { "" })?;
         }
         self.modifiers(f)?;
         match &self.other {
@@ -161,6 +166,7 @@ impl Encoded {
             Family::Flat | Family::Scratch | Family::Global | Family::Mubuf | Family::Mtbuf | Family::Smem => {
                 memory(f, self)
             }
+            Family::Mimg | Family::Vimage | Family::Vsample => image(f, self),
             Family::Vop3p => packed(f, self),
             Family::Mai => matrix(f, self),
             _ => {
@@ -320,33 +326,66 @@ fn memory(f: &mut Formatter<'_>, encoded: &Encoded) -> fmt::Result {
     flag(f, "dlc", modifiers.dlc)?;
     flag(f, third, modifiers.sc1)?;
     policy(f, encoded)?;
-    let scope = ["", " scope:SCOPE_SE", " scope:SCOPE_DEV", " scope:SCOPE_SYS"];
-    f.write_str(scope.get(usize::from(modifiers.scope)).unwrap_or(&""))?;
+    scope(f, modifiers)?;
     flag(f, "tfe", modifiers.tfe)?;
     flag(f, "lds", modifiers.lds)
+}
+
+fn image(f: &mut Formatter<'_>, encoded: &Encoded) -> fmt::Result {
+    let (modifiers, Some(image)) = (&encoded.modifiers, encoded.modifiers.image) else { return Ok(()) };
+    let Some(dim) = image.dim else { return flag(f, "a16", image.a16) };
+    if image.dmask != 0 {
+        write!(f, " dmask:{:#x}", image.dmask)?;
+    }
+    write!(f, " dim:SQ_RSRC_IMG_{}", DIMENSIONS.get(usize::from(dim)).unwrap_or(&"?"))?;
+    flag(f, "unorm", image.unorm)?;
+    flag(f, "glc", modifiers.glc)?;
+    flag(f, "slc", modifiers.slc)?;
+    flag(f, "dlc", modifiers.dlc)?;
+    policy(f, encoded)?;
+    scope(f, modifiers)?;
+    flag(f, "r128", image.r128)?;
+    flag(f, "a16", image.a16)?;
+    flag(f, "tfe", modifiers.tfe)?;
+    flag(f, "lwe", image.lwe)?;
+    flag(f, "d16", image.d16)
+}
+
+fn scope(f: &mut Formatter<'_>, modifiers: &Modifiers) -> fmt::Result {
+    let names = ["", " scope:SCOPE_SE", " scope:SCOPE_DEV", " scope:SCOPE_SYS"];
+    f.write_str(names.get(usize::from(modifiers.scope)).unwrap_or(&""))
 }
 
 /// "TH" of gfx12: how long caches keep what is moved.
 fn policy(f: &mut Formatter<'_>, encoded: &Encoded) -> fmt::Result {
     let (th, scope) = (encoded.modifiers.th, encoded.modifiers.scope);
-    if th == 0 {
-        return Ok(());
-    }
     if encoded.name.contains("_atomic_") {
-        let names = ["", "RETURN", "NT", "NT_RETURN", "CASCADE_RT", "", "CASCADE_NT", ""];
-        return match names.get(usize::from(th)) {
-            Some(name) if !name.is_empty() => write!(f, " th:TH_ATOMIC_{name}"),
-            _ => write!(f, " th:{th:#x}"),
+        return match th {
+            0 => Ok(()),
+            1 => f.write_str(" th:TH_ATOMIC_RETURN"),
+            2 => f.write_str(" th:TH_ATOMIC_NT"),
+            3 => f.write_str(" th:TH_ATOMIC_NT_RETURN"),
+            // "Cascading" is between the units of a device.
+            _ if scope < 2 => write!(f, " th:TH_ATOMIC_{th:#x}"),
+            th => write!(f, " th:TH_ATOMIC_CASCADE_{}", if th & 2 == 2 { "NT" } else { "RT" }),
         };
     }
-    let kind = if encoded.name.contains("store") { "STORE" } else { "LOAD" };
-    let third = match (kind, scope) {
-        (_, 3) => "BYPASS",
-        ("STORE", _) => "RT_WB",
-        _ => "LU",
+    let stores = encoded.name.contains("store");
+    let kind = if stores { "STORE" } else { "LOAD" };
+    let name = match th {
+        0 => return Ok(()),
+        7 if !stores => return write!(f, " th:{th:#x}"),
+        1 => "NT",
+        2 => "HT",
+        3 if scope == 3 => "BYPASS",
+        3 if stores => "WB",
+        3 => "LU",
+        4 => "NT_RT",
+        5 => "RT_NT",
+        6 => "NT_HT",
+        _ => "NT_WB",
     };
-    let names = ["", "NT", "HT", third, "NT_RT", "RT_NT", "NT_HT", "NT_WB"];
-    write!(f, " th:TH_{kind}_{}", names.get(usize::from(th)).unwrap_or(&""))
+    write!(f, " th:TH_{kind}_{name}")
 }
 
 fn packed(f: &mut Formatter<'_>, encoded: &Encoded) -> fmt::Result {

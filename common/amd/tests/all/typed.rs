@@ -7,6 +7,8 @@ use crate::support::{Arguments, Tools, compiled_targets, dwords, launch, run, ve
 /// Bytes of a record: one for each lane.
 const RECORD: usize = 16;
 const LANES: usize = 4;
+/// Bytes of `out`.
+const OUT: usize = 16 * RECORD * LANES;
 /// As integers, then FP16: 1, -2, a third, the smallest one.
 const BYTES: [u8; RECORD] =
     [0x80, 0xff, 0x01, 0x7f, 0x78, 0x56, 0x34, 0x12, 0x00, 0x3c, 0x00, 0xc0, 0x55, 0x35, 0x01, 0x00];
@@ -46,15 +48,18 @@ fn format(target: &Target, name: &str) -> String {
 }
 
 /// A kernel around instructions: s[8:11] describes `in`, s[12:15] `out`, both of records of 16 bytes, s3 is 0, v0 the lane. `$WAIT` waits for
-/// loads; `$D16_` and `$HI_` name instructions of halves.
+/// loads, `$STORED` for stores; `$D16_` and `$HI_` name instructions of halves.
 fn kernel(target: &Target, body: &str, words: [u32; 2]) -> String {
     let newer = matches!(target.generation, Generation::Rdna3 | Generation::Rdna4);
-    let (load, wait, wait_loads) = match target.generation {
-        Generation::Rdna4 => ("s_load_b128", "s_wait_kmcnt 0x0", "s_wait_loadcnt 0x0"),
-        Generation::Rdna3 => ("s_load_b128", "s_waitcnt lgkmcnt(0)", "s_waitcnt vmcnt(0)"),
-        _ => ("s_load_dwordx4", "s_waitcnt lgkmcnt(0)", "s_waitcnt vmcnt(0)"),
+    let (load, wait, wait_loads, wait_stores) = match target.generation {
+        Generation::Rdna4 => ("s_load_b128", "s_wait_kmcnt 0x0", "s_wait_loadcnt 0x0", "s_wait_storecnt 0x0"),
+        Generation::Rdna3 => ("s_load_b128", "s_waitcnt lgkmcnt(0)", "s_waitcnt vmcnt(0)", "s_waitcnt_vscnt null, 0x0"),
+        Generation::Rdna2 => {
+            ("s_load_dwordx4", "s_waitcnt lgkmcnt(0)", "s_waitcnt vmcnt(0)", "s_waitcnt_vscnt null, 0x0")
+        }
+        _ => ("s_load_dwordx4", "s_waitcnt lgkmcnt(0)", "s_waitcnt vmcnt(0)", "s_waitcnt vmcnt(0)"),
     };
-    let body = body.replace("$WAIT", wait_loads);
+    let body = body.replace("$WAIT", wait_loads).replace("$STORED", wait_stores);
     let body = body.replace("$D16_", if newer { "d16_format_" } else { "format_d16_" });
     let body = body.replace("$HI_", if newer { "d16_hi_format_" } else { "format_d16_hi_" });
     let body = if newer { body.replace("global_store_dwordx4", "global_store_b128") } else { body };
@@ -67,8 +72,7 @@ fn kernel(target: &Target, body: &str, words: [u32; 2]) -> String {
         ".amdgcn_target \"amdgcn-amd-amdhsa--{}\"\n.text\n.globl k\n.p2align 8\n.type k,@function\nk:\n{load} s[4:7], s[0:1], 0x0\n{wait}\n\
          s_mov_b32 s3, 0\ns_mov_b32 s8, s6\ns_or_b32 s9, s7, 0x100000\ns_mov_b32 s10, {LANES}\ns_mov_b32 s11, {:#x}\n\
          s_mov_b32 s12, s4\ns_or_b32 s13, s5, 0x100000\ns_mov_b32 s14, {LANES}\ns_mov_b32 s15, {:#x}\n\
-         v_lshlrev_b32_e32 v1, 4, v0\nv_mov_b32_e32 v4, -1\nv_mov_b32_e32 v5, -1\nv_mov_b32_e32 v6, -1\nv_mov_b32_e32 v7, -1\n\
-         {body}\ns_endpgm\n.rodata\n.p2align 6\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr 64\n.amdhsa_next_free_sgpr 32\n\
+         v_lshlrev_b32_e32 v1, 4, v0\n{CLEAR}{body}\ns_endpgm\n.rodata\n.p2align 6\n.amdhsa_kernel k\n.amdhsa_next_free_vgpr 64\n.amdhsa_next_free_sgpr 32\n\
          .amdhsa_kernarg_size 16\n.amdhsa_user_sgpr_kernarg_segment_ptr 1\n{accumulators}\n{wave}\n.end_amdhsa_kernel\n",
         target.name, words[0], words[1]
     )
@@ -85,18 +89,18 @@ fn made(tools: &Tools, target: &'static Target, body: &str, words: [u32; 2]) -> 
     let program = tools.load(&tools.compile("kernel.s", &kernel(target, body, words), target, &[]), target);
     assert!(program.unimplemented().is_empty(), "{}: {:?}", target.name, program.unimplemented());
     let mut memory = Memory::new();
-    let (out, input) = (memory.allocate("out", RECORD * LANES, 4), memory.allocate("in", RECORD * LANES, 1));
+    let (out, input) = (memory.allocate("out", OUT, 4), memory.allocate("in", RECORD * LANES, 1));
     memory.write(input, &BYTES.repeat(LANES)).expect("a buffer");
-    memory.fill(out, 0, RECORD * LANES).expect("a buffer");
+    memory.fill(out, 0, OUT).expect("a buffer");
     let arguments = Arguments::default().pointer(out).pointer(input);
     Made { program, memory, arguments, out }
 }
 
-/// The four dwords of `out` that lane 1 has.
+/// The dwords of `out`, from the first one of lane 1 on.
 fn found(tools: &Tools, target: &'static Target, body: &str, words: [u32; 2]) -> Vec<u32> {
     let mut made = made(tools, target, body, words);
     run(&made.program, &mut made.memory, &launch("k", 1, LANES as u32, &made.arguments), 0);
-    dwords(&made.memory, made.out, 8)[4..].to_vec()
+    dwords(&made.memory, made.out, OUT / 4)[4..].to_vec()
 }
 
 fn refused(tools: &Tools, target: &'static Target, body: &str, words: [u32; 2]) -> Verdict {
@@ -108,6 +112,7 @@ fn bits(values: [f32; 4]) -> [u32; 4] {
     values.map(f32::to_bits)
 }
 
+const CLEAR: &str = "v_mov_b32_e32 v4, -1\nv_mov_b32_e32 v5, -1\nv_mov_b32_e32 v6, -1\nv_mov_b32_e32 v7, -1\n";
 const SHOW: &str = "$WAIT\nglobal_store_dwordx4 v1, v[4:7], s[4:5]";
 
 #[test]
@@ -134,14 +139,22 @@ fn loads_convert_by_the_format_of_the_instruction() {
         ("32_32_32_32_UINT", 0, [0x7f01_ff80, 0x1234_5678, 0xc000_3c00, 0x0001_3555]),
     ];
     for target in compiled_targets() {
-        for (name, offset, expected) in rows {
-            let format = format(target, name);
-            let body =
-                format!("tbuffer_load_format_xyzw v[4:7], v0, s[8:11], s3 {format} idxen offset:{offset}\n{SHOW}");
-            assert_eq!(found(&tools, target, &body, [0, 0]), expected, "{}: {name}", target.name);
-            let body = format!("tbuffer_load_format_x v4, v0, s[8:11], s3 {format} idxen offset:{offset}\n{SHOW}");
-            let first = [expected[0], u32::MAX, u32::MAX, u32::MAX];
-            assert_eq!(found(&tools, target, &body, [0, 0]), first, "{}: {name}", target.name);
+        for (components, registers) in [("xyzw", "v[4:7]"), ("x", "v4")] {
+            // Each format's four dwords are behind those of the one before it, of all lanes.
+            let load = |(at, (name, offset, _)): (usize, &(&str, u32, [u32; 4]))| {
+                let (format, at) = (format(target, name), at * RECORD * LANES);
+                format!(
+                    "{CLEAR}tbuffer_load_format_{components} {registers}, v0, s[8:11], s3 {format} idxen offset:{offset}\n{SHOW} offset:{at}\n$STORED\n"
+                )
+            };
+            let body: String = rows.iter().enumerate().map(load).collect();
+            let found = found(&tools, target, &body, [0, 0]);
+            for ((name, _, mut expected), found) in rows.into_iter().zip(found.chunks(RECORD * LANES / 4)) {
+                if components == "x" {
+                    expected[1..].fill(u32::MAX);
+                }
+                assert_eq!(found[..4], expected, "{}: {name}", target.name);
+            }
         }
     }
 }
@@ -155,7 +168,8 @@ fn loads_convert_and_select_by_the_descriptor() {
     // One record less: the last lanes are behind the end.
     let short = format!("s_mov_b32 s10, 1\n{body}");
     for target in compiled_targets() {
-        let show = |body: &str, name, select| found(&tools, target, body, [last_word(target, name, select), 0]);
+        let show =
+            |body: &str, name, select| found(&tools, target, body, [last_word(target, name, select), 0])[..4].to_vec();
         let unorm = bits([128.0 / 255.0, 1.0, 1.0 / 255.0, 127.0 / 255.0]);
         assert_eq!(show(&body, "8_8_8_8_UNORM", PLAIN), unorm, "{}", target.name);
         let expected = bits([127.0 / 255.0, 1.0, 0.0, 128.0 / 255.0]);
@@ -174,7 +188,7 @@ fn halves_of_registers_are_loaded() {
     let Some(tools) = Tools::find() else { return };
     for target in compiled_targets() {
         let unorm = last_word(target, "8_8_8_8_UNORM", PLAIN);
-        let show = |body: &str| found(&tools, target, &format!("{body}{SHOW}"), [unorm, 0]);
+        let show = |body: &str| found(&tools, target, &format!("{body}{SHOW}"), [unorm, 0])[..4].to_vec();
         // 128 / 255, 1, 1 / 255 and 127 / 255 in FP16.
         let all = [0x3c00_3804, 0x37f8_1c04, u32::MAX, u32::MAX];
         let one = |name: &str| format!("buffer_load_{name} v4, v0, s[8:11], s3 idxen\n");
@@ -198,8 +212,9 @@ const STORED: &str =
 fn stores_convert() {
     let Some(tools) = Tools::find() else { return };
     for target in compiled_targets() {
-        let show =
-            |body: &str, name| found(&tools, target, &format!("{STORED}{body}"), [0, last_word(target, name, PLAIN)]);
+        let show = |body: &str, name| {
+            found(&tools, target, &format!("{STORED}{body}"), [0, last_word(target, name, PLAIN)])[..4].to_vec()
+        };
         let body = "buffer_store_format_xyzw v[4:7], v0, s[12:15], s3 idxen offset:4";
         assert_eq!(show(body, "8_8_8_8_UNORM"), [0, 0xff40_00ff, 0, 0], "{}", target.name);
         // Components that the format does not have are not stored.
