@@ -1,6 +1,7 @@
 //! From instructions as their words say to instructions as they are executed.
 
 mod halves;
+mod image;
 mod memory;
 mod operand;
 pub(crate) mod poll;
@@ -110,6 +111,7 @@ pub(crate) fn knows(mnemonic: &str, target: &Target) -> bool {
         || operations::memory::find(mnemonic).is_some()
         || scalar::knows(mnemonic)
         || vector::knows(mnemonic, target)
+        || image::knows(mnemonic)
         || ["ds_permute_b32", "ds_bpermute_b32", "ds_bpermute_fi_b32", "ds_swizzle_b32"].contains(&mnemonic)
 }
 
@@ -128,10 +130,15 @@ impl Decoder<'_> {
             let counter = match memory.space {
                 Space::Lds => Some(Counter::Scalar),
                 Space::Flat => None,
-                Space::Global | Space::Scratch | Space::Buffer => Some(Counter::Vector),
+                Space::Global | Space::Scratch | Space::Buffer | Space::Image => Some(Counter::Vector),
             };
-            let loads =
-                matches!(memory.kind, MemoryKind::Load { .. } | MemoryKind::LoadTwo { .. } | MemoryKind::LoadTyped(_));
+            let loads = matches!(
+                memory.kind,
+                MemoryKind::Load { .. }
+                    | MemoryKind::LoadTwo { .. }
+                    | MemoryKind::LoadTyped(_)
+                    | MemoryKind::ImageSize(_)
+            );
             let half = match memory.kind {
                 MemoryKind::Store { bytes: 1 | 2, form: Form::High { .. } } => Some(true),
                 MemoryKind::Store { bytes: 1 | 2, .. } => Some(false),
@@ -183,7 +190,7 @@ impl Decoder<'_> {
             });
         }
         if name.starts_with("image_") {
-            return Err(format!("{}: images are not executed", raw.text()));
+            return image::image(&raw);
         }
         if name.starts_with("s_") {
             return self.scalar_action(&raw);

@@ -4,6 +4,7 @@ mod address;
 mod blocks;
 mod cross;
 mod flow;
+mod image;
 mod index;
 mod lds;
 mod matrix;

@@ -1,8 +1,10 @@
 //! Instructions as they are executed: everything that text and names say is resolved.
 
 mod cross;
+mod image;
 
 pub(crate) use self::cross::{Cross, Exchange};
+pub(crate) use self::image::ImageAddress;
 use crate::matrix::{Layout, Matrix, Modifiers as MatrixModifiers, Refused};
 use crate::operations::memory::{Atomic, Kind as MemoryKind, Space, Transposed};
 use crate::operations::scalar;
@@ -217,13 +219,19 @@ pub(crate) enum Address {
     /// Of scratch: a VGPR and an SGPR or constant, each if it is there.
     Offset(Option<u16>, Option<Source>),
     /// A buffer descriptor, an index, an offset and a scalar offset.
-    Descriptor { descriptor: u8, index: Option<u16>, offset: Option<u16>, scalar: Source },
+    Descriptor {
+        descriptor: u8,
+        index: Option<u16>,
+        offset: Option<u16>,
+        scalar: Source,
+    },
     /// LDS.
     Lds(u16),
     /// LDS, where M0 says.
     M0,
     /// A lane every four bytes: from an SGPR pair on, if it is there, or in LDS from where M0 says.
     ByLane(Option<u8>),
+    Image(ImageAddress),
 }
 
 impl Address {
@@ -232,6 +240,7 @@ impl Address {
         match *self {
             Self::Lds(at) => vec![at],
             Self::M0 | Self::ByLane(_) => Vec::new(),
+            Self::Image(image) => image.coordinates.into_iter().flatten().collect(),
             Self::Pair(at) => vec![at, at + 1],
             Self::Base(_, at) | Self::Offset(at, _) => at.into_iter().collect(),
             Self::Descriptor { index, offset, .. } => index.into_iter().chain(offset).collect(),

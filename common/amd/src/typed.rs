@@ -38,6 +38,8 @@ pub(crate) const MOST: usize = 4;
 pub(crate) struct Typed {
     /// In registers.
     pub components: u8,
+    /// Which of an element's they are, a bit each.
+    pub chosen: u8,
     /// Two components in each register; or one in this half of it (the upper one if true).
     pub halves: bool,
     pub high: bool,
@@ -55,7 +57,17 @@ impl Typed {
         let (rest, halves) = rest.strip_prefix("d16_").map_or((rest.as_str(), false), |rest| (rest, true));
         let (rest, high) = rest.strip_prefix("hi_").map_or((rest, false), |rest| (rest, true));
         let components = ["x", "xy", "xyz", "xyzw"].iter().position(|name| *name == rest)? as u8 + 1;
-        Some(Self { components, halves, high, format: None })
+        Some(Self { components, chosen: (1 << components) - 1, halves, high, format: None })
+    }
+
+    /// That of an image.
+    pub fn of_image(chosen: u8, halves: bool) -> Self {
+        Self { components: chosen.count_ones() as u8, chosen, halves, high: false, format: None }
+    }
+
+    /// The numbers of its components in an element.
+    pub fn each(self) -> impl Iterator<Item = usize> {
+        (0..MOST).filter(move |component| self.chosen >> component & 1 == 1)
     }
 
     /// Registers that the data has.

@@ -112,6 +112,8 @@ impl Decoder<'_> {
                 let base = next()?;
                 memory.address = Address::ByLane(if base.at == At::Off { None } else { Some(sgpr(base)?) });
             }
+            // They have a decoder of their own.
+            Space::Image => return Err(raw.text()),
             Space::Flat | Space::Global | Space::Scratch => {
                 if loads || matches!(kind, Kind::Atomic { returns: true, .. }) {
                     memory.to = vgpr(next()?)?;

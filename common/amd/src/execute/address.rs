@@ -1,5 +1,6 @@
 //! Where the lanes of a memory instruction go ("Buffer addressing" and "Flat memory" of the instruction set documents).
 
+use super::image::{self, Image};
 use super::{Block, PRIVATE_BASE, SCRATCH_BASE, SHARED_BASE, scalar};
 use crate::instruction::{Address, Memory, Source};
 use crate::operations::memory::Space;
@@ -82,7 +83,7 @@ pub(super) fn unwritten(lane: usize, used: Use, wave: &Wave) -> Box<Raised> {
 }
 
 /// Refuses an address that has bits that nobody wrote.
-fn check_address(wave: &Wave, poison: u64, exec: u64) -> Step {
+pub(super) fn check_address(wave: &Wave, poison: u64, exec: u64) -> Step {
     match poison & exec {
         0 => Ok(()),
         bad => Err(unwritten(bad.trailing_zeros() as usize, Use::Address, wave)),
@@ -97,6 +98,7 @@ pub(super) struct Addresses {
     pub of: [u64; LANES],
     /// With the scalar offset.
     pub descriptor: Option<(Descriptor, Indices, u64)>,
+    pub image: Option<Image>,
 }
 
 impl Block<'_> {
@@ -155,6 +157,7 @@ impl Block<'_> {
                 }
                 of = [value; LANES];
             }
+            Address::Image(image) => return image::addresses(wave, &image, self.target.generation, exec),
             Address::ByLane(base) => {
                 // "LDS_ADDR = 16-bit M0 + offset + TID * 4".
                 let (base, poison) = match base {
@@ -192,10 +195,10 @@ impl Block<'_> {
                     }
                 }
                 let descriptor = Descriptor::read(words, self.target.is_gfx9());
-                return Ok(Addresses { of, descriptor: Some((descriptor, indices, value)) });
+                return Ok(Addresses { of, descriptor: Some((descriptor, indices, value)), image: None });
             }
         }
-        Ok(Addresses { of, descriptor: None })
+        Ok(Addresses { of, descriptor: None, image: None })
     }
 
     pub(super) fn resolve(&self, memory: &Memory, addresses: &Addresses, lane: usize, bytes: u64) -> To {
@@ -203,7 +206,8 @@ impl Block<'_> {
         match memory.space {
             Space::Lds => To::Lds(address),
             Space::Scratch => To::Scratch(address),
-            Space::Global => To::Memory(address),
+            Space::Image if address == image::NOWHERE => To::Nowhere,
+            Space::Global | Space::Image => To::Memory(address),
             Space::Flat => match address & !0xffff_ffff {
                 // The offset is added again where LDS is reached.
                 SHARED_BASE => To::Lds((address as u32).wrapping_sub(memory.offset as u32).into()),
@@ -230,7 +234,7 @@ impl Addresses {
     pub(super) fn moved(&self, lane: usize, by: u64) -> Self {
         let mut of = self.of;
         of[lane] += by;
-        Self { of, descriptor: self.descriptor.clone() }
+        Self { of, descriptor: self.descriptor.clone(), image: self.image }
     }
 }
 

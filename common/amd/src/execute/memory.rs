@@ -8,6 +8,7 @@ mod store;
 mod typed;
 
 use super::address::{Addresses, To};
+use super::image;
 use super::transpose::transpose;
 use super::{Block, Lane};
 use crate::bank::{Loaded, Touching};
@@ -113,6 +114,7 @@ impl Block<'_> {
                 self.store(wave, memory, addresses, exec, bytes, form, memory.data2, memory.second)?;
             }
             Kind::ExchangeTwo { bytes, .. } => self.exchange_two(wave, memory, addresses, exec, usize::from(bytes))?,
+            Kind::ImageSize(which) => image::size(wave, memory, addresses, exec, which)?,
             Kind::LoadTyped(typed) => self.load_typed(wave, memory, addresses, exec, typed)?,
             Kind::StoreTyped(typed) => self.store_typed(wave, memory, addresses, exec, typed)?,
             Kind::Atomic { kind, bytes, returns } => {
@@ -141,6 +143,7 @@ impl Block<'_> {
             Kind::Load { bytes, .. } => u16::from(bytes.div_ceil(4)),
             Kind::LoadTwo { bytes, .. } => u16::from(bytes / 2),
             Kind::LoadTyped(typed) => typed.registers(),
+            Kind::ImageSize(which) => which.count_ones() as u16,
             Kind::ExchangeTwo { bytes, .. } => u16::from(bytes / 2),
             Kind::Store { .. } | Kind::StoreTwo { .. } | Kind::StoreTyped(_) | Kind::LoadToLds { .. } => 0,
             Kind::Atomic { bytes, returns, .. } => {
@@ -162,7 +165,7 @@ impl Block<'_> {
         match memory.space {
             Space::Flat => wave.pending.flat(at, vgprs),
             Space::Lds => wave.pending.lds(at, vgprs, touches),
-            Space::Global | Space::Scratch | Space::Buffer => {
+            Space::Global | Space::Scratch | Space::Buffer | Space::Image => {
                 // Stores of targets that count them apart have no registers to wait for.
                 if count > 0 || !self.target.counts_stores {
                     wave.pending.vector(at, vgprs);
@@ -245,6 +248,7 @@ fn touches(pending: &mut Pending, memory: &Memory, addresses: &Addresses, exec: 
         | Kind::Atomic { .. }
         | Kind::ExchangeTwo { .. }
         | Kind::LoadTyped(_)
+        | Kind::ImageSize(_)
         | Kind::StoreTyped(_) => return [None, None],
     };
     if memory.space != Space::Lds {

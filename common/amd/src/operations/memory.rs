@@ -12,6 +12,8 @@ pub(crate) enum Space {
     Scratch,
     Buffer,
     Lds,
+    /// Texels by coordinates.
+    Image,
 }
 
 /// Where the bytes of a lane go in its registers.
@@ -109,6 +111,8 @@ pub(crate) enum Kind {
     /// Elements of a typed buffer.
     LoadTyped(Typed),
     StoreTyped(Typed),
+    /// Width, height, depth and levels of an image: those of the bits.
+    ImageSize(u8),
 }
 
 /// The memory instruction of that name.

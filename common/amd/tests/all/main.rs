@@ -6,6 +6,7 @@ mod bodies;
 mod faults;
 mod flow;
 mod guards;
+mod images;
 mod memory;
 mod open;
 mod order;

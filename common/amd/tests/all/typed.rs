@@ -6,14 +6,14 @@ use crate::support::{Arguments, Tools, compiled_targets, dwords, launch, run, ve
 
 /// Bytes of a record: one for each lane.
 const RECORD: usize = 16;
-const LANES: usize = 4;
+pub const LANES: usize = 4;
 /// Bytes of `out`.
 const OUT: usize = 16 * RECORD * LANES;
 /// As integers, then FP16: 1, -2, a third, the smallest one.
 const BYTES: [u8; RECORD] =
     [0x80, 0xff, 0x01, 0x7f, 0x78, 0x56, 0x34, 0x12, 0x00, 0x3c, 0x00, 0xc0, 0x55, 0x35, 0x01, 0x00];
 /// "DST_SEL" of the components as they are.
-const PLAIN: u32 = 0xfac;
+pub const PLAIN: u32 = 0xfac;
 
 /// Data format, number format, and the number of both together of gfx10 and of what came after it.
 const FORMATS: [(&str, u32, u32, u32, u32); 4] = [
@@ -97,23 +97,23 @@ fn made(tools: &Tools, target: &'static Target, body: &str, words: [u32; 2]) -> 
 }
 
 /// The dwords of `out`, from the first one of lane 1 on.
-fn found(tools: &Tools, target: &'static Target, body: &str, words: [u32; 2]) -> Vec<u32> {
+pub fn found(tools: &Tools, target: &'static Target, body: &str, words: [u32; 2]) -> Vec<u32> {
     let mut made = made(tools, target, body, words);
     run(&made.program, &mut made.memory, &launch("k", 1, LANES as u32, &made.arguments), 0);
     dwords(&made.memory, made.out, OUT / 4)[4..].to_vec()
 }
 
-fn refused(tools: &Tools, target: &'static Target, body: &str, words: [u32; 2]) -> Verdict {
+pub fn refused(tools: &Tools, target: &'static Target, body: &str, words: [u32; 2]) -> Verdict {
     let mut made = made(tools, target, body, words);
     verdict(&made.program, &mut made.memory, &launch("k", 1, LANES as u32, &made.arguments))
 }
 
-fn bits(values: [f32; 4]) -> [u32; 4] {
+pub fn bits(values: [f32; 4]) -> [u32; 4] {
     values.map(f32::to_bits)
 }
 
-const CLEAR: &str = "v_mov_b32_e32 v4, -1\nv_mov_b32_e32 v5, -1\nv_mov_b32_e32 v6, -1\nv_mov_b32_e32 v7, -1\n";
-const SHOW: &str = "$WAIT\nglobal_store_dwordx4 v1, v[4:7], s[4:5]";
+pub const CLEAR: &str = "v_mov_b32_e32 v4, -1\nv_mov_b32_e32 v5, -1\nv_mov_b32_e32 v6, -1\nv_mov_b32_e32 v7, -1\n";
+pub const SHOW: &str = "$WAIT\nglobal_store_dwordx4 v1, v[4:7], s[4:5]";
 
 #[test]
 fn loads_convert_by_the_format_of_the_instruction() {

@@ -1,4 +1,4 @@
-//! Typed buffers: elements that are converted on their way ("Buffer Data" of the instruction set documents).
+//! Typed buffers and images: elements that are converted on their way ("Buffer Data" of the instruction set documents).
 //!
 //! All of an element is read or written, or nothing where it is out of range. A component of which any byte was not written counts as not
 //! written, unless it comes as it is.
@@ -48,20 +48,24 @@ impl Element {
     /// # Errors
     /// The format is none, or is not executed.
     fn of(typed: Typed, addresses: &Addresses, generation: Generation, stores: bool) -> Step<Self> {
-        let Some((descriptor, ..)) = &addresses.descriptor else {
-            return Err(refused("a typed buffer without a descriptor"));
+        let (number, last) = match (&addresses.descriptor, &addresses.image) {
+            (Some((descriptor, ..)), _) if descriptor.swizzle => {
+                return Err(refused("a typed access to a swizzled buffer"));
+            }
+            (Some((descriptor, ..)), _) => {
+                (typed.format.unwrap_or_else(|| number(descriptor.last, generation)), descriptor.last)
+            }
+            (None, Some(image)) => (image.format, image.select),
+            (None, None) => return Err(refused("a typed access without a descriptor")),
         };
-        if descriptor.swizzle {
-            return Err(refused("a typed access to a swizzled buffer"));
-        }
-        let number = typed.format.unwrap_or_else(|| number(descriptor.last, generation));
-        let format = format(number, generation).ok_or_else(|| refused(format!("format {number} of a typed buffer")))?;
+        let found = format(number, generation);
+        let format = found.ok_or_else(|| refused(format!("format {number} of a typed buffer or an image")))?;
         if let Some(what) = format.refusal(typed.halves, stores) {
             return Err(refused(what));
         }
         let select = match typed.format {
             Some(_) => IDENTITY,
-            None => Select::of(descriptor.last).ok_or_else(|| refused("a reserved DST_SEL of a typed buffer"))?,
+            None => Select::of(last).ok_or_else(|| refused("a reserved DST_SEL of a typed buffer or an image"))?,
         };
         Ok(Self { format, select })
     }
@@ -73,14 +77,13 @@ impl Element {
     fn sources(&self, typed: Typed, generation: Generation) -> Step<Vec<usize>> {
         let from = |component: usize| {
             let wanted = Select::Component(component as u8);
-            match self.select.iter().position(|select| *select == wanted)? {
-                at if at < usize::from(typed.components) => Some(at),
-                // "The first component is replicated to fill in the missing ones" (RDNA 4).
-                _ => (generation == Generation::Rdna4).then_some(0),
-            }
+            let number = self.select.iter().position(|select| *select == wanted)?;
+            // "The first component is replicated to fill in the missing ones" (RDNA 4).
+            let first = (generation == Generation::Rdna4).then_some(0);
+            typed.each().position(|chosen| chosen == number).or(first)
         };
         let all: Option<Vec<usize>> = (0..self.format.count()).map(from).collect();
-        all.ok_or_else(|| refused("a store of fewer components than the format of the buffer has"))
+        all.ok_or_else(|| refused("a store of fewer components than the format has"))
     }
 }
 
@@ -126,8 +129,8 @@ impl Block<'_> {
                 self.remember(wave, memory, addresses, lane, bytes, 0);
             }
             let element = loaded.dwords.iter().rev().fold(0_u128, |all, dword| all << WHOLE | u128::from(*dword));
-            for (component, select) in select.iter().enumerate().take(usize::from(typed.components)) {
-                let (value, unwritten) = match select {
+            for (component, chosen) in typed.each().enumerate() {
+                let (value, unwritten) = match &select[chosen] {
                     Select::Zero => (0, 0),
                     Select::One => (one, 0),
                     Select::Component(of) => match format.place(usize::from(*of)) {

@@ -1,0 +1,137 @@
+//! Images whose texels lie one behind the other ("Image Resource Definition" of the documents of RDNA 2 to RDNA 4).
+//!
+//! Loads outside of an image give 0, stores there do nothing. Images that are tiled, compressed, or have several levels are refused.
+
+use super::address::{Addresses, check_address, unwritten};
+use crate::instruction::{Address, ImageAddress, Memory};
+use crate::registers::{LANES, Registers};
+use crate::target::Generation;
+use crate::typed::{MOST, format};
+use crate::verdict::{Fault, Raised, Step, Use};
+use crate::wave::Wave;
+
+/// The address of a texel outside of its image.
+pub(super) const NOWHERE: u64 = u64::MAX;
+
+/// What the bytes of a row are a multiple of, where a descriptor does not say how long rows are.
+const ROW: u64 = 256;
+
+/// An image.
+#[derive(Clone, Copy)]
+pub(super) struct Image {
+    base: u64,
+    width: u64,
+    height: u64,
+    /// Texels from a row to the next one, 0 if that is not said.
+    pitch: u64,
+    /// Its number, as typed buffers have it.
+    pub format: u8,
+    /// The word with "DST_SEL".
+    pub select: u32,
+}
+
+impl Image {
+    fn read(words: [u32; 8], generation: Generation, dimensions: u8) -> Result<Self, &'static str> {
+        let word = |at: usize| u64::from(words.get(at).copied().unwrap_or_default());
+        let bits = |low: usize, width: usize| {
+            let (at, shift) = (low / 32, low % 32);
+            (word(at) | word(at + 1) << 32) >> shift & ((1 << width) - 1)
+        };
+        let newest = generation == Generation::Rdna4;
+        let (number, width, height) = match generation {
+            Generation::Rdna4 => (bits(49, 8), bits(62, 16), bits(78, 16)),
+            Generation::Rdna3 => (bits(52, 8), bits(62, 14), bits(78, 14)),
+            _ => (bits(52, 9), bits(62, 14), bits(78, 14)),
+        };
+        let (first, last) = if newest { (bits(57, 5), bits(111, 5)) } else { (bits(108, 4), bits(112, 4)) };
+        let pitch = if newest { bits(128, 16) } else { bits(128, 15) };
+        if bits(124, 4) != 7 + u64::from(dimensions) {
+            return Err("an image of other dimensions than its instruction has");
+        }
+        if bits(116, 5) != 0 {
+            return Err("a tiled image");
+        }
+        if first != 0 || last != 0 {
+            return Err("an image of several levels");
+        }
+        if words[5..].iter().any(|word| *word != 0) {
+            return Err("an image with metadata");
+        }
+        Ok(Self {
+            base: bits(0, 40) << 8,
+            width: width + 1,
+            height: if dimensions == 1 { 1 } else { height + 1 },
+            pitch: if pitch == 0 { 0 } else { pitch + 1 },
+            format: u8::try_from(number).unwrap_or(0),
+            select: words[3],
+        })
+    }
+
+    /// Bytes from a row to the next one.
+    fn row(&self, texel: u64) -> Result<u64, &'static str> {
+        match (self.pitch, self.width * texel) {
+            (0, row) if self.height == 1 || row.is_multiple_of(ROW) => Ok(row),
+            (0, _) => Err("an image whose rows have a length that is not said"),
+            (pitch, _) => Ok(pitch * texel),
+        }
+    }
+}
+
+fn refused(what: &str) -> Box<Raised> {
+    Raised::wave(Fault::Unimplemented { what: what.into() })
+}
+
+/// A coordinate of each lane.
+fn coordinates(registers: &Registers, address: &ImageAddress, at: usize) -> Option<[u64; LANES]> {
+    let [first, second] = address.coordinates;
+    Some(match (address.halves, at) {
+        (true, at) => registers.v[usize::from(first?)].map(|both| u64::from(both >> (16 * at) & 0xffff)),
+        (false, 0) => registers.v[usize::from(first?)].map(u64::from),
+        (false, _) => registers.v[usize::from(second?)].map(u64::from),
+    })
+}
+
+/// Where the texels of lanes are.
+pub(super) fn addresses(wave: &Wave, address: &ImageAddress, generation: Generation, exec: u64) -> Step<Addresses> {
+    let registers = &wave.registers;
+    let first = usize::from(address.descriptor);
+    let own = first..first + usize::from(address.words);
+    if registers.s_poison[own.clone()].iter().any(|bits| *bits != 0) {
+        return Err(unwritten(exec.trailing_zeros() as usize % LANES, Use::Address, wave));
+    }
+    let mut words = [0; 8];
+    for (word, register) in words.iter_mut().zip(&registers.s[own]) {
+        *word = *register;
+    }
+    for register in address.coordinates.into_iter().flatten() {
+        check_address(wave, registers.poisoned(register), exec)?;
+    }
+    let image = Image::read(words, generation, address.dimensions).map_err(refused)?;
+    let texel = format(image.format, generation).map_or(1, |format| format.bytes() as u64);
+    let row = image.row(texel).map_err(refused)?;
+    let zeros = [0; LANES];
+    let across = coordinates(registers, address, 0).unwrap_or(zeros);
+    let down = if address.dimensions > 1 { coordinates(registers, address, 1).unwrap_or(zeros) } else { zeros };
+    let mut of = [NOWHERE; LANES];
+    for ((of, x), y) in of.iter_mut().zip(across).zip(down) {
+        if x < image.width && y < image.height {
+            *of = image.base + y * row + x * texel;
+        }
+    }
+    Ok(Addresses { of, descriptor: None, image: Some(image) })
+}
+
+/// IMAGE_GET_RESINFO: width, height, depth and levels, of the level that an address is.
+pub(super) fn size(wave: &mut Wave, memory: &Memory, addresses: &Addresses, exec: u64, which: u8) -> Step {
+    let (Some(image), Address::Image(address)) = (&addresses.image, &memory.address) else { return Ok(()) };
+    let levels = coordinates(&wave.registers, address, 0).unwrap_or([0; LANES]);
+    if (0..LANES).any(|lane| exec >> lane & 1 == 1 && levels[lane] != 0) {
+        return Err(refused("the size of a level that an image does not have"));
+    }
+    let all = [image.width, image.height, 1, 1];
+    let chosen = (0..MOST).filter(|at| which >> at & 1 == 1).map(|at| all[at] as u32);
+    for (to, value) in (memory.to..).zip(chosen) {
+        wave.registers.write(to, &[value; LANES], exec, 0);
+    }
+    Ok(())
+}

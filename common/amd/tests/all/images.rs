@@ -1,0 +1,108 @@
+//! Images whose texels lie one behind the other, in kernels written in assembly.
+
+use bluefin_amd::{Fault, Generation, Target};
+
+use crate::support::{Tools, compiled_targets};
+use crate::typed::{PLAIN, SHOW, bits, found, refused};
+
+/// Numbers of formats: of gfx10, and of what came after it.
+const UNORM: [u32; 2] = [56, 42];
+const UINT: [u32; 2] = [20, 20];
+
+fn targets() -> impl Iterator<Item = &'static Target> {
+    use Generation::{Rdna2, Rdna3, Rdna4};
+    compiled_targets().filter(|target| matches!(target.generation, Rdna2 | Rdna3 | Rdna4))
+}
+
+/// Instructions that make a descriptor of 4 by 4 texels in s[16:23] of `in` (s[6:7]), or of `out` (s[4:5]): of a format, dimensions, and what
+/// is added to the word of its layout.
+fn descriptor(target: &Target, buffer: &str, format: [u32; 2], dimensions: u32, layout: u32) -> String {
+    let (format, place) = match target.generation {
+        Generation::Rdna2 => (format[0], 20),
+        Generation::Rdna3 => (format[1], 20),
+        _ => (format[1], 17),
+    };
+    let (width, height) = (4 - 1, 4 - 1);
+    format!(
+        "s_lshr_b64 s[16:17], {buffer}, 8\ns_or_b32 s17, s17, {:#x}\ns_mov_b32 s18, {:#x}\ns_mov_b32 s19, {:#x}\ns_mov_b32 s20, {}\n\
+         s_mov_b32 s21, 0\ns_mov_b32 s22, 0\ns_mov_b32 s23, 0\n",
+        format << place | (width & 3) << 30,
+        width >> 2 | height << 14,
+        PLAIN | (7 + dimensions) << 28 | layout,
+        width,
+    )
+}
+
+/// An instruction with an address of two registers.
+fn at(target: &Target, instruction: &str, data: &str, rest: &str) -> String {
+    let address = if target.generation == Generation::Rdna4 { "[v8, v9]" } else { "v[8:9]" };
+    format!("{instruction} {data}, {address}, s[16:23] {rest}\n")
+}
+
+#[test]
+fn texels_are_loaded() {
+    let Some(tools) = Tools::find() else { return };
+    // The second texel of the row of a lane: 78 56 34 12.
+    let coordinates = "v_mov_b32_e32 v8, 1\nv_mov_b32_e32 v9, v0\n";
+    let all = [0x78, 0x56, 0x34, 0x12].map(|byte| byte as f32 / 255.0);
+    for target in targets() {
+        let image = |format, dimensions| descriptor(target, "s[6:7]", format, dimensions, 0);
+        let show = |body: String| found(&tools, target, &format!("{body}{SHOW}"), [0, 0])[..4].to_vec();
+        let load = at(target, "image_load", "v[4:7]", "dmask:0xf dim:SQ_RSRC_IMG_2D");
+        assert_eq!(show(format!("{}{coordinates}{load}", image(UNORM, 2))), bits(all), "{}", target.name);
+        // The second component and the last one.
+        let load = at(target, "image_load", "v[4:5]", "dmask:0xa dim:SQ_RSRC_IMG_2D");
+        let found = show(format!("{}{coordinates}{load}", image(UNORM, 2)));
+        assert_eq!(found, [all[1].to_bits(), all[3].to_bits(), u32::MAX, u32::MAX], "{}", target.name);
+        // FP16, two in a register.
+        let load = at(target, "image_load", "v[4:5]", "dmask:0x7 dim:SQ_RSRC_IMG_2D d16");
+        let found = show(format!("{}{coordinates}{load}", image(UNORM, 2)));
+        assert_eq!(found, [0x3565_3788, 0xffff_3287, u32::MAX, u32::MAX], "{}", target.name);
+        // In one dimension, and with coordinates of 16 bits.
+        let load = "image_load v4, v0, s[16:23] dmask:0x1 dim:SQ_RSRC_IMG_1D\n";
+        assert_eq!(show(format!("{}{load}", image(UINT, 1)))[0], 0x1234_5678, "{}", target.name);
+        let halves = "v_lshlrev_b32_e32 v8, 16, v0\nv_or_b32_e32 v8, 2, v8\n";
+        let load = "image_load v4, v8, s[16:23] dmask:0x1 dim:SQ_RSRC_IMG_2D a16\n";
+        assert_eq!(show(format!("{}{halves}{load}", image(UINT, 2)))[0], 0xc000_3c00, "{}", target.name);
+        // Below the last row, there is nothing.
+        let below = "v_mov_b32_e32 v8, 1\nv_add_nc_u32_e32 v9, 3, v0\n";
+        let load = at(target, "image_load", "v[4:7]", "dmask:0xf dim:SQ_RSRC_IMG_2D");
+        assert_eq!(show(format!("{}{below}{load}", image(UNORM, 2))), [0; 4], "{}", target.name);
+    }
+}
+
+#[test]
+fn texels_are_stored() {
+    let Some(tools) = Tools::find() else { return };
+    let data = "v_mov_b32_e32 v8, 1\nv_mov_b32_e32 v9, v0\nv_mov_b32_e32 v4, 1.0\nv_mov_b32_e32 v5, 0\nv_mov_b32_e32 v6, 0.5\nv_mov_b32_e32 v7, 1.0\n";
+    for target in targets() {
+        let image = descriptor(target, "s[4:5]", UNORM, 2, 0);
+        let store = at(target, "image_store", "v[4:7]", "dmask:0xf dim:SQ_RSRC_IMG_2D");
+        let stored = found(&tools, target, &format!("{image}{data}{store}"), [0, 0]);
+        assert_eq!(stored[..4], [0, 0xff80_00ff, 0, 0], "{}", target.name);
+        let size = "v_mov_b32_e32 v8, 0\nimage_get_resinfo v[4:7], v8, s[16:23] dmask:0xf dim:SQ_RSRC_IMG_2D\n";
+        let sizes = found(&tools, target, &format!("{image}{size}{SHOW}"), [0, 0]);
+        assert_eq!(sizes[..4], [4, 4, 1, 1], "{}", target.name);
+    }
+}
+
+#[test]
+fn other_images_are_refused() {
+    let Some(tools) = Tools::find() else { return };
+    let coordinates = "v_mov_b32_e32 v8, 1\nv_mov_b32_e32 v9, v0\n";
+    for target in targets() {
+        let load = at(target, "image_load", "v4", "dmask:0x1 dim:SQ_RSRC_IMG_2D");
+        for (dimensions, layout, what) in [(2, 1 << 20, "tiled"), (1, 0, "other dimensions"), (2, 1 << 15, "levels")] {
+            let image = descriptor(target, "s[6:7]", UNORM, dimensions, layout);
+            let found = refused(&tools, target, &format!("{image}{coordinates}{load}"), [0, 0]);
+            let Fault::Unimplemented { what: why } = &found.fault else { panic!("{}: {found}", target.name) };
+            assert!(why.contains(what), "{}: {why}", target.name);
+        }
+        let image = descriptor(target, "s[6:7]", UNORM, 2, 0);
+        let found = refused(&tools, target, &format!("{image}v_mov_b32_e32 v8, 1\n{load}"), [0, 0]);
+        assert!(matches!(found.fault, Fault::Unwritten { .. }), "{}: {found}", target.name);
+        // Used before it is there.
+        let found = refused(&tools, target, &format!("{image}{coordinates}{load}v_mov_b32_e32 v5, v4\n"), [0, 0]);
+        assert!(matches!(found.fault, Fault::Unwaited { .. }), "{}: {found}", target.name);
+    }
+}
