@@ -128,6 +128,12 @@ impl<'a> Decoder<'a> {
         if row.name.starts_with("v_accvgpr_") && self.encoding.family == Family::Mai {
             left &= !(1 << 14 | 3 << 59);
         }
+        if row.name == "buffer_wbl2" && self.isa.target.generation == Generation::Cdna2 {
+            // LLVM sets these of a release for the system, which its assembler does not have (SIMemoryLegalizer).
+            for field in [Field::Glc, Field::Sc1] {
+                left &= !self.encoding.place(field).map_or(0, Place::mask);
+            }
+        }
         if self.encoding.family == Family::Vop3 && row.name.starts_with("v_cmpx_") && self.value(Field::Vdst) == 126 {
             left &= !self.encoding.place(Field::Vdst).map_or(0, Place::mask);
         }

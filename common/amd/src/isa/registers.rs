@@ -11,6 +11,8 @@ impl Decoder<'_> {
         let format = match (self.encoding.family, field) {
             (Family::Mai, Field::Src0) => modifiers.cbsz,
             (Family::Mai, Field::Src1) => modifiers.blgp,
+            // Behind the data, whether it was there.
+            (Family::Mubuf, Field::Vdata) if modifiers.tfe => return width.dwords(self.lanes) + 1,
             _ => return width.dwords(self.lanes),
         };
         let row = self.encoding.row(self.whole);

@@ -202,6 +202,17 @@ fn indices_of_a_sparse_matrix_are_not_in_accumulation_registers() {
     }
 }
 
+/// A release for the system, as LLVM has it of gfx90a.
+#[test]
+fn bits_that_only_a_compiler_sets_are_known() {
+    let target = Target::named("gfx90a").expect("a target");
+    let written_back = decoded_words(&[0xe0a0_c000, 0], target).expect("an instruction");
+    assert_eq!(
+        (written_back.name, written_back.modifiers.glc, written_back.modifiers.sc1),
+        ("buffer_wbl2", true, true)
+    );
+}
+
 /// Images are named; but for loads, stores and sizes they are not executed.
 #[test]
 fn images_are_refused_by_name() {
