@@ -135,7 +135,9 @@ impl Decoder<'_> {
                 };
             }
         }
-        if let (Kind::Atomic { kind: Atomic::CompareSwap, bytes, .. }, true) = (kind, space != Space::Lds) {
+        if let (Kind::Atomic { kind: Atomic::CompareSwap | Atomic::CompareSwapFloat, bytes, .. }, true) =
+            (kind, space != Space::Lds)
+        {
             memory.compare = memory.data + u16::from(bytes / 4);
         }
         Ok(Action::Memory(Box::new(memory)))

@@ -90,6 +90,19 @@ fn lanes_are_beside_each_other_in_memory() {
     assert_eq!(found.lane, Some(31));
 }
 
+/// A comparing atomic on floats: v8 becomes what is there, v9 is compared; -0 is +0.
+#[test]
+fn floats_are_compared_and_exchanged() {
+    let (Some(tools), Some(target)) = (Tools::find(), Target::named("gfx1100")) else { return };
+    let clear = "v_mov_b32_e32 v4, 0\nv_mov_b32_e32 v5, 0\nv_mov_b32_e32 v6, 0\nv_mov_b32_e32 v7, 0\n\
+                 global_store_dwordx4 v1, v[4:7], s[2:3]\ns_waitcnt_vscnt null, 0x0\n";
+    let body = format!(
+        "{clear}v_mov_b32_e32 v8, 5\nv_bfrev_b32_e32 v9, 1\nglobal_atomic_cmpswap_f32 v1, v[8:9], s[2:3] offset:4\n\
+         v_mov_b32_e32 v9, 1.0\nglobal_atomic_cmpswap_f32 v1, v[8:9], s[2:3] offset:8"
+    );
+    assert_eq!(words(&tools, target, &body)[4..8], [0, 5, 0, 0]);
+}
+
 /// The scalar stores and atomics that gfx9 has: what stores wrote has to be written back.
 #[test]
 fn scalars_are_stored() {
