@@ -240,7 +240,7 @@ impl Address {
         match *self {
             Self::Lds(at) => vec![at],
             Self::M0 | Self::ByLane(_) => Vec::new(),
-            Self::Image(image) => image.coordinates.into_iter().flatten().collect(),
+            Self::Image(image) => image.registers.into_iter().flatten().collect(),
             Self::Pair(at) => vec![at, at + 1],
             Self::Base(_, at) | Self::Offset(at, _) => at.into_iter().collect(),
             Self::Descriptor { index, offset, .. } => index.into_iter().chain(offset).collect(),

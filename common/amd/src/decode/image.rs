@@ -1,22 +1,57 @@
-//! Images: loads and stores of texels that lie one behind the other, in one or two dimensions, and their size. No other instruction on
-//! images is executed.
+//! Images: loads, stores and atomics of texels that lie one behind the other, in one or two dimensions, and their size. No other instruction
+//! on images is executed.
 
 use super::operand::sgpr;
 use super::{Decoded, Raw};
 use crate::instruction::{Action, Address, ImageAddress, Memory};
 use crate::isa::At;
-use crate::operations::memory::{Kind, Space};
+use crate::operations::memory::{Kind, Space, find};
 use crate::typed::Typed;
 
+/// What an instruction on images of that name does, if it is executed in some dimensions: `dmask` and whether it has halves, and returns.
+fn kind(name: &str, dmask: u8, halves: bool, returns: bool) -> Option<Kind> {
+    let typed = Typed::of_image(dmask, halves);
+    Some(match name {
+        "image_load" | "image_load_mip" => Kind::LoadTyped(typed),
+        "image_store" | "image_store_mip" => Kind::StoreTyped(typed),
+        "image_get_resinfo" => Kind::ImageSize(dmask),
+        _ => {
+            // The number of registers says how wide it is; an operand is behind the data of some.
+            let wide = if name.contains("cmpswap") { dmask == 15 } else { dmask == 3 };
+            let plain = atomic_named(name.strip_prefix("image_atomic_")?) + if wide { "_x2" } else { "" };
+            match find(&format!("global_atomic_{plain}"))? {
+                (_, Kind::Atomic { kind, bytes, .. }) if bytes == if wide { 8 } else { 4 } => {
+                    Kind::Atomic { kind, bytes, returns }
+                }
+                _ => return None,
+            }
+        }
+    })
+}
+
+/// gfx12's names of atomics on images as others have them: `add_uint`, `min_int`, `max_flt`.
+fn atomic_named(name: &str) -> String {
+    match name.rsplit_once('_') {
+        Some((plain, "flt")) => format!("{plain}_f32"),
+        Some((plain @ ("min" | "max"), "int")) => format!("s{plain}"),
+        Some((plain @ ("min" | "max"), "uint")) => format!("u{plain}"),
+        Some((plain, "uint")) => plain.into(),
+        _ => name.into(),
+    }
+}
+
 /// Whether an instruction on images of that name is executed, if its dimensions are.
+#[cfg(test)]
 pub(super) fn knows(name: &str) -> bool {
-    ["image_load", "image_store", "image_get_resinfo"].contains(&name)
+    kind(name, 1, false, false).is_some()
 }
 
 pub(super) fn image(raw: &Raw<'_>) -> Decoded {
     let (name, modifiers) = (raw.encoded.name, &raw.encoded.modifiers);
     let refused = |what: &str| Err(format!("{}: {what} are not executed", raw.text()));
-    let Some(image) = modifiers.image.filter(|_| knows(name)) else { return refused("images") };
+    let Some(image) = modifiers.image else { return refused("images") };
+    let returns = modifiers.glc || modifiers.th & 1 == 1;
+    let Some(kind) = kind(name, image.dmask, image.d16, returns) else { return refused("such accesses to images") };
     let dimensions = match image.dim {
         Some(dim @ (0 | 1)) => dim + 1,
         _ => return refused("images of other than one or two dimensions"),
@@ -29,23 +64,22 @@ pub(super) fn image(raw: &Raw<'_>) -> Decoded {
         return refused("images without components");
     }
     let At::Vgpr(data, _) = raw.operand(0)?.at else { return Err(raw.text()) };
-    let At::Vgpr(first, count) = raw.operand(1)?.at else { return Err(raw.text()) };
-    let second = match raw.operand(2)?.at {
-        At::Vgpr(second, _) => Some(second),
-        _ => (count > 1).then_some(first + 1),
-    };
-    let typed = Typed::of_image(image.dmask, image.d16);
-    let kind = match name {
-        "image_load" => Kind::LoadTyped(typed),
-        "image_store" => Kind::StoreTyped(typed),
-        _ => Kind::ImageSize(image.dmask),
-    };
+    let mut registers = [None; 3];
+    let mut left = registers.iter_mut();
+    for at in 1..=usize::from(image.addresses) {
+        let At::Vgpr(first, count) = raw.operand(at)?.at else { return Err(raw.text()) };
+        for (register, to) in (first..first + u16::from(count)).zip(&mut left) {
+            *to = Some(register);
+        }
+    }
+    let bytes = if let Kind::Atomic { bytes, .. } = kind { bytes } else { 0 };
     let address = ImageAddress {
         descriptor: sgpr(raw.operand(1 + usize::from(image.addresses))?)?,
         words: if image.r128 { 4 } else { 8 },
-        coordinates: [Some(first), second],
+        registers,
         halves: image.a16,
         dimensions,
+        leveled: name.ends_with("_mip"),
     };
     Ok(Action::Memory(Box::new(Memory {
         space: Space::Image,
@@ -56,7 +90,7 @@ pub(super) fn image(raw: &Raw<'_>) -> Decoded {
         to: data,
         data,
         data2: 0,
-        compare: 0,
+        compare: data + u16::from(bytes / 4),
         sync: false,
         transposed: None,
     })))

@@ -67,6 +67,13 @@ impl Image {
         })
     }
 
+    /// # Errors
+    /// An atomic of so many bytes on texels that have others.
+    pub fn check_atomic(&self, bytes: usize, generation: Generation) -> Step {
+        let fits = format(self.format, generation).is_some_and(|format| format.bytes() == bytes);
+        if fits { Ok(()) } else { Err(refused("an atomic on texels of another width")) }
+    }
+
     /// Bytes from a row to the next one.
     fn row(&self, texel: u64) -> Result<u64, &'static str> {
         match (self.pitch, self.width * texel) {
@@ -81,14 +88,20 @@ fn refused(what: &str) -> Box<Raised> {
     Raised::wave(Fault::Unimplemented { what: what.into() })
 }
 
-/// A coordinate of each lane.
-fn coordinates(registers: &Registers, address: &ImageAddress, at: usize) -> Option<[u64; LANES]> {
-    let [first, second] = address.coordinates;
-    Some(match (address.halves, at) {
-        (true, at) => registers.v[usize::from(first?)].map(|both| u64::from(both >> (16 * at) & 0xffff)),
-        (false, 0) => registers.v[usize::from(first?)].map(u64::from),
-        (false, _) => registers.v[usize::from(second?)].map(u64::from),
+/// A coordinate of each lane, or a level; 0 where there is none.
+fn coordinate(registers: &Registers, address: &ImageAddress, at: usize) -> [u64; LANES] {
+    let (register, shift, bits) = if address.halves { (at / 2, 16 * (at % 2), 16) } else { (at, 0, 32) };
+    let register = address.registers.get(register).copied().flatten();
+    register.map_or([0; LANES], |register| {
+        registers.v[usize::from(register)].map(|value| u64::from(value >> shift) & ((1 << bits) - 1))
     })
+}
+
+/// # Errors
+/// A lane asks for another level than the first one.
+fn check_levels(levels: &[u64; LANES], exec: u64) -> Step {
+    let is_other = |lane: usize| exec >> lane & 1 == 1 && levels[lane] != 0;
+    if (0..LANES).any(is_other) { Err(refused("a level that an image does not have")) } else { Ok(()) }
 }
 
 /// Where the texels of lanes are.
@@ -103,15 +116,17 @@ pub(super) fn addresses(wave: &Wave, address: &ImageAddress, generation: Generat
     for (word, register) in words.iter_mut().zip(&registers.s[own]) {
         *word = *register;
     }
-    for register in address.coordinates.into_iter().flatten() {
+    for register in address.registers.into_iter().flatten() {
         check_address(wave, registers.poisoned(register), exec)?;
     }
     let image = Image::read(words, generation, address.dimensions).map_err(refused)?;
     let texel = format(image.format, generation).map_or(1, |format| format.bytes() as u64);
     let row = image.row(texel).map_err(refused)?;
-    let zeros = [0; LANES];
-    let across = coordinates(registers, address, 0).unwrap_or(zeros);
-    let down = if address.dimensions > 1 { coordinates(registers, address, 1).unwrap_or(zeros) } else { zeros };
+    let across = coordinate(registers, address, 0);
+    let down = if address.dimensions > 1 { coordinate(registers, address, 1) } else { [0; LANES] };
+    if address.leveled {
+        check_levels(&coordinate(registers, address, usize::from(address.dimensions)), exec)?;
+    }
     let mut of = [NOWHERE; LANES];
     for ((of, x), y) in of.iter_mut().zip(across).zip(down) {
         if x < image.width && y < image.height {
@@ -124,10 +139,7 @@ pub(super) fn addresses(wave: &Wave, address: &ImageAddress, generation: Generat
 /// IMAGE_GET_RESINFO: width, height, depth and levels, of the level that an address is.
 pub(super) fn size(wave: &mut Wave, memory: &Memory, addresses: &Addresses, exec: u64, which: u8) -> Step {
     let (Some(image), Address::Image(address)) = (&addresses.image, &memory.address) else { return Ok(()) };
-    let levels = coordinates(&wave.registers, address, 0).unwrap_or([0; LANES]);
-    if (0..LANES).any(|lane| exec >> lane & 1 == 1 && levels[lane] != 0) {
-        return Err(refused("the size of a level that an image does not have"));
-    }
+    check_levels(&coordinate(&wave.registers, address, 0), exec)?;
     let all = [image.width, image.height, 1, 1];
     let chosen = (0..MOST).filter(|at| which >> at & 1 == 1).map(|at| all[at] as u32);
     for (to, value) in (memory.to..).zip(chosen) {

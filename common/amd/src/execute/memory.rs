@@ -118,6 +118,9 @@ impl Block<'_> {
             Kind::LoadTyped(typed) => self.load_typed(wave, memory, addresses, exec, typed)?,
             Kind::StoreTyped(typed) => self.store_typed(wave, memory, addresses, exec, typed)?,
             Kind::Atomic { kind, bytes, returns } => {
+                if let Some(image) = &addresses.image {
+                    image.check_atomic(usize::from(bytes), self.target.generation)?;
+                }
                 self.atomic(wave, memory, addresses, exec, kind, usize::from(bytes), returns)?;
             }
         }

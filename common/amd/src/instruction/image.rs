@@ -6,8 +6,10 @@ pub(crate) struct ImageAddress {
     /// The first register of the descriptor, and how many it has: four, or eight.
     pub descriptor: u8,
     pub words: u8,
-    /// As many as there are dimensions; with `halves`, the first register has both. Of the size of an image, a level.
-    pub coordinates: [Option<u16>; 2],
+    /// Coordinates, and a level behind them: one in each register, or two with `halves`.
+    pub registers: [Option<u16>; 3],
     pub halves: bool,
     pub dimensions: u8,
+    /// There is a level.
+    pub leveled: bool,
 }

@@ -87,6 +87,49 @@ fn texels_are_stored() {
 }
 
 #[test]
+fn texels_are_changed() {
+    let Some(tools) = Tools::find() else { return };
+    let data = "v_mov_b32_e32 v8, 1\nv_mov_b32_e32 v9, v0\nv_mov_b32_e32 v4, 5\nv_mov_b32_e32 v5, 7\nv_mov_b32_e32 v6, 9\nv_mov_b32_e32 v7, 5\n";
+    for target in targets() {
+        let newest = target.generation == Generation::Rdna4;
+        let image = descriptor(target, "s[4:5]", UINT, 2, 0);
+        let (add, returns) =
+            if newest { ("image_atomic_add_uint", "th:TH_ATOMIC_RETURN") } else { ("image_atomic_add", "glc") };
+        let atomics = [
+            at(target, add, "v4", "dmask:0x1 dim:SQ_RSRC_IMG_2D"),
+            // What was there, 5, and then 12 in its place; of two registers, the second one is what it is compared with.
+            at(target, add, "v5", &format!("dmask:0x1 dim:SQ_RSRC_IMG_2D {returns}")),
+            "v_mov_b32_e32 v7, 12\n".into(),
+            at(target, "image_atomic_cmpswap", "v[6:7]", &format!("dmask:0x3 dim:SQ_RSRC_IMG_2D {returns}")),
+        ];
+        let show = "$WAIT\n$STORED\nglobal_store_dwordx4 v1, v[4:7], s[4:5] offset:64";
+        let found = found(&tools, target, &format!("{image}{data}{}{show}", atomics.concat()), [0, 0]);
+        assert_eq!(found[..4], [0, 9, 0, 0], "{}", target.name);
+        assert_eq!(found[16..20], [5, 5, 12, 12], "{}", target.name);
+        // A texel of one byte has none.
+        let image = descriptor(target, "s[4:5]", [5, 5], 2, 0);
+        let verdict = refused(&tools, target, &format!("{image}{data}{}", atomics[0]), [0, 0]);
+        assert!(matches!(verdict.fault, Fault::Unimplemented { .. }), "{}: {verdict}", target.name);
+    }
+}
+
+/// Of an image with one level, that is level 0.
+#[test]
+fn levels_are_looked_at() {
+    let Some(tools) = Tools::find() else { return };
+    for target in targets() {
+        let image = descriptor(target, "s[6:7]", UINT, 2, 0);
+        let address = if target.generation == Generation::Rdna4 { "[v8, v9, v10]" } else { "v[8:10]" };
+        let load = format!("image_load_mip v4, {address}, s[16:23] dmask:0x1 dim:SQ_RSRC_IMG_2D\n{SHOW}");
+        let texel = "v_mov_b32_e32 v8, 1\nv_mov_b32_e32 v9, v0\n";
+        let body = |level: u32| format!("{image}{texel}v_mov_b32_e32 v10, {level}\n{load}");
+        assert_eq!(found(&tools, target, &body(0), [0, 0])[0], 0x1234_5678, "{}", target.name);
+        let verdict = refused(&tools, target, &body(1), [0, 0]);
+        assert!(matches!(verdict.fault, Fault::Unimplemented { .. }), "{}: {verdict}", target.name);
+    }
+}
+
+#[test]
 fn other_images_are_refused() {
     let Some(tools) = Tools::find() else { return };
     let coordinates = "v_mov_b32_e32 v8, 1\nv_mov_b32_e32 v9, v0\n";
