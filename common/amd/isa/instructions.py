@@ -33,7 +33,7 @@ BAD = ("/*", "<unknown>", "Invalid")
 # Encodings of instructions on images, and what their fields hold while they are asked about.
 IMAGES = ("mimg", "vimage", "vsample")
 IMAGE = {"vdata": 40, "vaddr": 16, "srsrc": 6, "ssamp": 11, "rsrc": 24, "samp": 44, "vaddr0": 16, "dmask": 1}
-IMAGE_MODIFIERS = ("unorm", "r128", "a16", "d16", "tfe", "lwe", "glc", "slc", "dlc", "scope", "th")
+IMAGE_MODIFIERS = ("unorm", "r128", "a16", "d16", "da", "tfe", "lwe", "glc", "slc", "dlc", "sc1", "scope", "th")
 
 
 # It crashes at some words that are no instruction: those that it was asked about last, and those that it is not asked about again.
@@ -404,7 +404,7 @@ def image_row(disassemble, encoding, opcode):
         _, at, dwords, _ = register(token)
         field = {24: "rsrc" if "rsrc" in places else "srsrc", 44: "samp" if "samp" in places else "ssamp"}[at]
         operands.append(f"{field}:{dwords}")
-    bits = [f"{field}={value:x}" for field, value in fixed.items() if field in places] if rays else ["dmask:f", "dim:7"]
+    bits = [f"{field}={value:x}" for field, value in fixed.items() if field in places] if rays else ["dmask:f"] + (["dim:7"] if "dim" in places else [])
     for field in IMAGE_MODIFIERS:
         if field not in places:
             continue

@@ -111,7 +111,7 @@ pub(crate) fn knows(mnemonic: &str, target: &Target) -> bool {
         || operations::memory::find(mnemonic).is_some()
         || scalar::knows(mnemonic)
         || vector::knows(mnemonic, target)
-        || image::knows(mnemonic)
+        || image::knows(mnemonic, target)
         || ["ds_permute_b32", "ds_bpermute_b32", "ds_bpermute_fi_b32", "ds_swizzle_b32"].contains(&mnemonic)
 }
 

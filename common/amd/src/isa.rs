@@ -154,13 +154,15 @@ pub(crate) struct Modifiers {
 pub(crate) struct ImageModifiers {
     /// Components, a bit each.
     pub dmask: u8,
-    /// Which of [`DIMENSIONS`](image::DIMENSIONS); `None` of ray tracing, which has neither dimensions nor components.
+    /// Which of [`DIMENSIONS`](image::DIMENSIONS); `None` of gfx9, whose descriptors say it, and of ray tracing.
     pub dim: Option<u8>,
     pub unorm: bool,
     pub r128: bool,
     pub a16: bool,
     pub d16: bool,
     pub lwe: bool,
+    /// An array, of gfx9.
+    pub da: bool,
     /// Operands that are addresses, behind the data.
     pub addresses: u8,
 }

@@ -42,8 +42,8 @@ fn atomic_named(name: &str) -> String {
 
 /// Whether an instruction on images of that name is executed, if its dimensions are.
 #[cfg(test)]
-pub(super) fn knows(name: &str) -> bool {
-    kind(name, 1, false, false).is_some()
+pub(super) fn knows(name: &str, target: &crate::target::Target) -> bool {
+    !target.is_gfx9() && kind(name, 1, false, false).is_some()
 }
 
 pub(super) fn image(raw: &Raw<'_>) -> Decoded {
@@ -53,8 +53,9 @@ pub(super) fn image(raw: &Raw<'_>) -> Decoded {
     let returns = modifiers.glc || modifiers.th & 1 == 1;
     let Some(kind) = kind(name, image.dmask, image.d16, returns) else { return refused("such accesses to images") };
     let dimensions = match image.dim {
+        None => return refused("images of gfx9 and ray tracing"),
         Some(dim @ (0 | 1)) => dim + 1,
-        _ => return refused("images of other than one or two dimensions"),
+        Some(_) => return refused("images of other than one or two dimensions"),
     };
     if modifiers.tfe || image.lwe {
         return refused("images that say whether texels are there");

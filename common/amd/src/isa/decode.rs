@@ -179,7 +179,7 @@ impl<'a> Decoder<'a> {
             idxen: self.flag(Field::Idxen),
             lds: self.flag(Field::Lds),
             gds: self.flag(Field::Gds),
-            tfe: self.flag(Field::Tfe) || self.has_fault_flag() && self.flag(Field::Dacc),
+            tfe: self.says_faults(),
             format: byte(Field::Format),
             glc: self.flag(Field::Glc),
             slc: self.flag(Field::Slc),

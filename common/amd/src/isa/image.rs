@@ -18,12 +18,13 @@ impl Decoder<'_> {
         let is_image = matches!(self.encoding.family, Family::Mimg | Family::Vimage | Family::Vsample);
         is_image.then(|| ImageModifiers {
             dmask: self.value(Field::Dmask) as u8,
-            dim: (!row.rays).then(|| self.value(Field::Dim) as u8),
+            dim: self.encoding.place(Field::Dim).filter(|_| !row.rays).map(|place| place.of(self.whole) as u8),
             unorm: self.flag(Field::Unorm),
             r128: self.flag(Field::R128),
             a16: self.flag(Field::A16),
             d16: self.flag(Field::D16),
             lwe: self.flag(Field::Lwe),
+            da: self.flag(Field::Da),
             addresses: 0,
         })
     }
@@ -48,7 +49,8 @@ impl Decoder<'_> {
         }
         let components = count.unwrap_or((dmask.count_ones() as u8).max(1));
         let registers = if self.flag(Field::D16) { components.div_ceil(2) } else { components };
-        self.isa.vector(self.value(Field::Vdata), registers + u8::from(self.flag(Field::Tfe)), false)
+        let accumulation = self.has_accumulation_images() && self.flag(Field::Tfe);
+        self.isa.vector(self.value(Field::Vdata), registers + u8::from(self.says_faults()), accumulation)
     }
 
     /// Addresses one behind the other, or each in a register of its own.

@@ -50,6 +50,16 @@ impl Decoder<'_> {
         }
     }
 
+    /// Whether a register behind the data says what was not there ("TFE").
+    pub fn says_faults(&self) -> bool {
+        self.flag(Field::Tfe) && !self.has_accumulation_images() || self.has_fault_flag() && self.flag(Field::Dacc)
+    }
+
+    /// Of gfx90a, TFE of images says that the data is in accumulation registers.
+    pub fn has_accumulation_images(&self) -> bool {
+        self.encoding.family == Family::Mimg && self.isa.target.generation == Generation::Cdna2
+    }
+
     /// Of gfx908, TFE is where its successors say that the data is in accumulation registers.
     pub fn has_fault_flag(&self) -> bool {
         self.isa.target.generation == Generation::Cdna1

@@ -333,21 +333,27 @@ fn memory(f: &mut Formatter<'_>, encoded: &Encoded) -> fmt::Result {
 
 fn image(f: &mut Formatter<'_>, encoded: &Encoded) -> fmt::Result {
     let (modifiers, Some(image)) = (&encoded.modifiers, encoded.modifiers.image) else { return Ok(()) };
-    let Some(dim) = image.dim else { return flag(f, "a16", image.a16) };
+    if encoded.name.ends_with("_intersect_ray") {
+        return flag(f, "a16", image.a16);
+    }
     if image.dmask != 0 {
         write!(f, " dmask:{:#x}", image.dmask)?;
     }
-    write!(f, " dim:SQ_RSRC_IMG_{}", DIMENSIONS.get(usize::from(dim)).unwrap_or(&"?"))?;
+    if let Some(dim) = image.dim {
+        write!(f, " dim:SQ_RSRC_IMG_{}", DIMENSIONS.get(usize::from(dim)).unwrap_or(&"?"))?;
+    }
     flag(f, "unorm", image.unorm)?;
     flag(f, "glc", modifiers.glc)?;
     flag(f, "slc", modifiers.slc)?;
     flag(f, "dlc", modifiers.dlc)?;
+    flag(f, "scc", modifiers.sc1)?;
     policy(f, encoded)?;
     scope(f, modifiers)?;
     flag(f, "r128", image.r128)?;
     flag(f, "a16", image.a16)?;
     flag(f, "tfe", modifiers.tfe)?;
     flag(f, "lwe", image.lwe)?;
+    flag(f, "da", image.da)?;
     flag(f, "d16", image.d16)
 }
 

@@ -216,7 +216,13 @@ fn bits_that_only_a_compiler_sets_are_known() {
 /// Images are named; what is not executed of them is refused by name.
 #[test]
 fn images_are_refused_by_name() {
-    let rows: [(&str, &[u32], &str); 4] = [
+    let rows: [(&str, &[u32], &str); 6] = [
+        (
+            "gfx908",
+            &[0xf203_ff00, 0x8002_0004],
+            "image_load v[0:2], v4, s[8:15] dmask:0xf unorm glc slc a16 tfe lwe da d16",
+        ),
+        ("gfx90a", &[0xf001_0f00, 0x0002_0004], "image_load a[0:3], v4, s[8:15] dmask:0xf"),
         (
             "gfx1030",
             &[0xf000_0f12, 0x0002_0004, 0x605],
@@ -244,7 +250,7 @@ fn images_are_refused_by_name() {
         let Action::Unimplemented(what) = &instruction.action else { panic!("`{text}` is executed") };
         assert!(what.contains("images") && what.contains("not executed") && what.contains(text), "{what}");
     }
-    let target = Target::named("gfx90a").expect("a target");
+    let target = Target::named("gfx942").expect("a target");
     assert!(decoded_words(&[0xf000_1f00, 0x0002_0004], target).is_err_and(|reason| reason.contains("images")));
     // A word of addresses that there are none for, and one that is missing.
     let target = Target::named("gfx1030").expect("a target");
