@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use bluefin_common::candidate::Candidate;
 use bluefin_common::clock::now_ms;
 use bluefin_common::digest::{self, Digest};
 use bluefin_common::job::{GroupId, group_id};
@@ -11,16 +12,20 @@ use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_exporter::summary::{Summary, summaries};
 use bluefin_kernel_spec::Bundle;
+use bluefin_kernel_spec::search::Prior;
 use bluefin_producer::plan::{Asked, CandidateBudget};
 use bluefin_producer::specs::{LoadedSpec, Specs};
-use bluefin_serving::kernel::{self, SPEC_FILE, row_of};
+use bluefin_serving::kernel::{self, SEARCHED, SPEC_FILE, row_of};
+use bluefin_serving::row::USE_TMA;
 use bluefin_serving::{ConfigFile, Row, Version, installed::Source};
 
 use crate::carry::Watch;
 use crate::machine::local::{Compilers, LocalDevice};
 use crate::order::{CarriedOut, End, Order, Workers};
+use crate::priors;
 use crate::site::Site;
 use crate::usage;
+use serde_json::json;
 
 /// Rows of a batch size that are tried unless another number is asked for: a tenth of those that an engine's tuner tries on NVIDIA's GPUs and that
 /// fit. With 64, two rows of 18 on an H100 and two of eight on an H200 were more than 1 % slower than the best; with 112, none of these eight
@@ -108,8 +113,13 @@ impl Ladder {
             || "fleet".to_string(),
             |(compilers, device)| format!("{}\n{}", compilers.versions(), device.versions()),
         );
-        let session = self.session(target, &versions, &how)?;
         let store = &*site.ports.store;
+        let priors = match (how.priors, &how.search) {
+            (None, Some(_)) => priors::put(store, self.begins(asked, target)).await?,
+            (named, _) => named,
+        };
+        let how = How { priors, ..how };
+        let session = self.session(target, &versions, &how)?;
         let specs = Specs::for_target(vec![LoadedSpec::load(self.loaded.bundle.clone())?], target);
         let plan = Asked { specs, budget: how.budget, ..Asked::default() };
         let problems: Vec<Problem> = self.problems.iter().map(|(_, problem)| problem.clone()).collect();
@@ -132,6 +142,21 @@ impl Ladder {
         Ok(Some(Tuned { rungs, session, utilisation, triton }))
     }
 
+    /// The rows that are given, as points of the space that is searched: a search that has not come to the default by chance would be given up,
+    /// as one of a solver that is far behind, and never look beside it.
+    fn begins(&self, asked: &kernel::Asked<'_>, target: &Target) -> Vec<Prior> {
+        let of_rung = |(tokens, problem): &(i64, Problem)| {
+            let prior = |row: Row| {
+                let Candidate { solver, params } = point(&self.loaded, problem, target, &row)?;
+                let names = self.loaded.spec.solver(&solver)?.params.iter().map(|param| param.name.clone());
+                let params = names.zip(params).collect();
+                Some(Prior { problem: problem.clone(), spec: self.loaded.spec.name.clone(), solver, params })
+            };
+            asked.rows(*tokens).into_iter().filter_map(prior).collect::<Vec<_>>()
+        };
+        self.problems.iter().flat_map(of_rung).collect()
+    }
+
     /// Results of another compiler, device, search or beginning are another session.
     fn session(&self, target: &Target, versions: &str, how: &How) -> anyhow::Result<Session> {
         let (search, priors) =
@@ -143,6 +168,20 @@ impl Ladder {
         let plain = Session::of_kernels(name, target.clone(), "bluefin serving tune", &Stage::ALL, now_ms());
         Ok(Session { search: how.search.clone(), priors: how.priors, ..plain })
     }
+}
+
+/// A row as a point of the space that is searched for `problem`.
+pub(crate) fn point(searched: &LoadedSpec, problem: &Problem, target: &Target, row: &Row) -> Option<Candidate> {
+    let scope = searched.spec.scope(problem, target).ok().flatten()?;
+    let solvers = searched.spec.solvers_for(&scope).ok()?;
+    let solver = solvers.into_iter().find(|solver| solver.name.starts_with(SEARCHED))?;
+    let value = |name: &str| match row.number(name) {
+        Some(number) => Some(Value::Int(number)),
+        // What a row does not say is false.
+        None => (name == USE_TMA).then(|| Value::Bool(row.0.get(name) == Some(&json!(true)))),
+    };
+    let params = solver.params.iter().map(|param| value(&param.name)).collect::<Option<_>>()?;
+    Some(Candidate { solver: solver.name.clone(), params })
 }
 
 impl Rung {

@@ -4,25 +4,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bluefin_common::candidate::Candidate;
 use bluefin_common::problem::Problem;
-use bluefin_common::target::Target;
-use bluefin_common::value::Value;
 use bluefin_kernel_spec::Solver;
-use bluefin_producer::specs::LoadedSpec;
 use bluefin_serving::default::Gpu;
 use bluefin_serving::files::{Found, name_of};
 use bluefin_serving::installed::Source;
-use bluefin_serving::kernel::{Asked, DEFAULT, Routing, SEARCHED, row_of};
+use bluefin_serving::kernel::{Asked, DEFAULT, Routing, row_of};
 use bluefin_serving::merge;
 use bluefin_serving::quantised::Storage;
-use bluefin_serving::row::USE_TMA;
 use bluefin_serving::shapes::MoeShape;
 use bluefin_serving::{ConfigFile, Engine, Error, FileName, Layer, Precision, Row};
 use serde_json::{Map, json};
 
 use super::{Bench, Case, Launch, Subject};
-use crate::serving::Ladder;
+use crate::serving::{Ladder, point};
 
 /// What the name of a file does not say of its layer.
 #[derive(Clone, Copy, Debug)]
@@ -167,17 +162,3 @@ impl Subject for LayerFile {
 
 /// Why a row is no candidate.
 const UNTRIED: &str = "it says what no kernel here takes: expected whole numbers alone, BLOCK_SIZE_M, BLOCK_SIZE_N, BLOCK_SIZE_K and GROUP_SIZE_M among them, and USE_TMA for SGLang's own kernel alone, in files of second products for FP8 in blocks";
-
-/// A row as a point of the space that is searched for `problem`.
-fn point(searched: &LoadedSpec, problem: &Problem, target: &Target, row: &Row) -> Option<Candidate> {
-    let scope = searched.spec.scope(problem, target).ok().flatten()?;
-    let solvers = searched.spec.solvers_for(&scope).ok()?;
-    let solver = solvers.into_iter().find(|solver| solver.name.starts_with(SEARCHED))?;
-    let value = |name: &str| match row.number(name) {
-        Some(number) => Some(Value::Int(number)),
-        // What a row does not say is false.
-        None => (name == USE_TMA).then(|| Value::Bool(row.0.get(name) == Some(&json!(true)))),
-    };
-    let params = solver.params.iter().map(|param| value(&param.name)).collect::<Option<_>>()?;
-    Some(Candidate { solver: solver.name.clone(), params })
-}

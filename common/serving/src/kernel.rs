@@ -246,6 +246,12 @@ impl<'a> Asked<'a> {
         given
     }
 
+    /// What is launched for so many tokens by the rows that are solvers of their own.
+    #[must_use]
+    pub fn rows(&self, tokens: i64) -> Vec<Row> {
+        self.given(tokens).into_iter().map(|(_, row)| row).collect()
+    }
+
     /// The solver that a row is for so many tokens. `None`: it is not tried, as it says what no kernel here takes.
     #[must_use]
     pub fn solver_of(&self, tokens: i64, row: &Row) -> Option<String> {

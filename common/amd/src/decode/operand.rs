@@ -111,6 +111,24 @@ pub(super) fn dword(operand: &Operand) -> Decoded<Source> {
     }
 }
 
+/// Of a scalar of so many registers, where nothing else is said.
+pub(super) fn kind(dwords: u8) -> Kind {
+    if dwords == 2 { Kind::U64 } else { Kind::U32 }
+}
+
+/// A scalar operand of so many registers.
+pub(super) fn plain_source(operand: &Operand, dwords: u8) -> Decoded<Source> {
+    wanted_source(operand, kind(dwords).into())
+}
+
+/// A scalar operand.
+pub(super) fn wanted_source(operand: &Operand, wanted: Wanted) -> Decoded<Source> {
+    match source(operand, wanted)?.0 {
+        Source::Vgpr(_) => Err(format!("operand {operand}, expected a scalar")),
+        at => Ok(at),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,12 +1,11 @@
 //! SOP1, SOP2, SOPC, SOPK and SOPP.
 
-use super::operand::{Wanted, sgpr, source};
+use super::operand::{Wanted, kind, plain_source, sgpr, wanted_source};
 #[cfg(test)]
 use super::scalar_memory::Access;
 use super::{Decoded, Decoder, Raw};
 use crate::instruction::{Action, Condition, Hardware, Index, SaveExec, Scalar, Source, Wait};
 use crate::isa::{At, Operand};
-use crate::operations::vector::Kind;
 use crate::operations::{scalar, scalar_named};
 use crate::registers::NULL;
 use crate::target::Generation;
@@ -28,21 +27,6 @@ fn relative(name: &str) -> Option<(&'static str, u8)> {
 
 /// MSG_RTN_GET_REALTIME.
 const REALTIME: u8 = 131;
-
-fn kind(dwords: u8) -> Kind {
-    if dwords == 2 { Kind::U64 } else { Kind::U32 }
-}
-
-pub(super) fn plain_source(operand: &Operand, dwords: u8) -> Decoded<Source> {
-    wanted_source(operand, kind(dwords).into())
-}
-
-fn wanted_source(operand: &Operand, wanted: Wanted) -> Decoded<Source> {
-    match source(operand, wanted)?.0 {
-        Source::Vgpr(_) => Err(format!("operand {operand}, expected a scalar")),
-        at => Ok(at),
-    }
-}
 
 fn condition(name: &str) -> Option<Condition> {
     Some(match name {

@@ -1,7 +1,6 @@
 //! SMEM: scalar loads, and the scalar stores and atomics that gfx9 has.
 
-use super::operand::sgpr;
-use super::scalar::plain_source;
+use super::operand::{plain_source, sgpr};
 use super::{Decoded, Decoder, Raw};
 use crate::instruction::{Action, ScalarAtomic, ScalarLoad, ScalarPlace, ScalarStore, Source};
 use crate::isa::At;
