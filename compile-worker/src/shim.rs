@@ -32,9 +32,9 @@ pub fn unit(source: &str, launches: &[Launch]) -> String {
 
 fn c_type(argument: &Argument) -> &'static str {
     match argument {
-        Argument::Buffer(_) | Argument::BufferAt { .. } => "void *",
-        // Tensors are Triton's alone.
-        Argument::Workspace | Argument::WorkspaceAt(_) | Argument::Tensor(_) => "void *",
+        Argument::Buffer(_) | Argument::BufferAt { .. } | Argument::Workspace | Argument::WorkspaceAt(_)
+        // Triton's alone.
+        | Argument::Tensor(_) => "void *",
         Argument::I32(_) => "int",
         Argument::I64(_) => "long long",
         Argument::F32(_) => "float",

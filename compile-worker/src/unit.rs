@@ -10,9 +10,9 @@ use bluefin_kernel_spec::{Build, Bundle, KernelSpec};
 
 use crate::{descriptor, entries, shim};
 
-/// What goes before the source of a reference.
-/// Bytes: Triton asks for 128.
+/// Where scratch memory begins, in bytes: Triton asks for 128.
 const SCRATCH_ALIGNMENT: u64 = 256;
+/// What goes before the source of a reference.
 const CHECKS: &str = include_str!("check.hip");
 
 /// Files of a bundle are found by `#include <...>` too, as those of bluefin's shim are included.
@@ -158,15 +158,9 @@ impl Unit {
         let mut launches = self.launches.clone();
         let mut workspace = self.workspace;
         for (launch, compiled) in launches.iter_mut().zip(&compiled.launches) {
-            let own = self.workspace.next_multiple_of(SCRATCH_ALIGNMENT);
-            *launch = fitted(launch, compiled, own);
-            // They run one after the other, and share it.
-            let blocks = launch.grid.iter().fold(1, |product: u64, size| product.saturating_mul((*size).into()));
-            let scratch = compiled.arguments.iter().filter_map(|argument| match argument {
-                Argument::WorkspaceAt(bytes) => Some(own.saturating_add(bytes.saturating_mul(blocks))),
-                _ => None,
-            });
-            workspace = scratch.fold(workspace, u64::max);
+            // They run one after the other, and share what lies behind the spec's own.
+            let (fitted, end) = fitted(launch, compiled, self.workspace);
+            (*launch, workspace) = (fitted, workspace.max(end));
         }
         Built { objects: compiled.objects.into_iter().map(named).collect(), launches, workspace }
     }
@@ -175,11 +169,14 @@ impl Unit {
 /// `launch` as the kernel has it that it was compiled into, of which a compiler that decides such things says the entry, the block, the
 /// shared memory, and where each of its arguments comes from: an `I32` is an index among those of `launch`, a tensor is the one that its
 /// `buffer` is the index of, with the map that it has, or taken apart with the flags that are set in it, anything else is passed as it is. One
-/// without threads says the entry alone. Scratch memory that the compiler wants for each block lies behind the first `workspace` bytes.
-fn fitted(launch: &Launch, compiled: &Launch, workspace: u64) -> Launch {
+/// without threads says the entry alone. Scratch memory that the compiler
+/// wants for each block lies behind the first `workspace` bytes; where it ends is returned.
+fn fitted(launch: &Launch, compiled: &Launch, workspace: u64) -> (Launch, u64) {
     if compiled.block == [0; 3] {
-        return Launch { entry: compiled.entry.clone(), ..launch.clone() };
+        return (Launch { entry: compiled.entry.clone(), ..launch.clone() }, workspace);
     }
+    let blocks = launch.grid.iter().fold(1, |product: u64, size| product.saturating_mul((*size).into()));
+    let mut end = workspace;
     let argument = |template: &Argument| match *template {
         Argument::I32(index) => {
             usize::try_from(index).ok().and_then(|index| launch.arguments.get(index)).into_iter().copied().collect()
@@ -191,11 +188,15 @@ fn fitted(launch: &Launch, compiled: &Launch, workspace: u64) -> Launch {
             }
             _ => Vec::new(),
         },
-        Argument::WorkspaceAt(_) => vec![Argument::WorkspaceAt(workspace)],
+        Argument::WorkspaceAt(bytes) => {
+            let at = end.next_multiple_of(SCRATCH_ALIGNMENT);
+            end = at.saturating_add(bytes.saturating_mul(blocks));
+            vec![Argument::WorkspaceAt(at)]
+        }
         other => vec![other],
     };
     let arguments = compiled.arguments.iter().flat_map(argument).collect();
-    Launch { grid: launch.grid, arguments, ..compiled.clone() }
+    (Launch { grid: launch.grid, arguments, ..compiled.clone() }, end)
 }
 
 #[cfg(test)]

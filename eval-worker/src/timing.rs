@@ -49,13 +49,14 @@ use serde::{Deserialize, Serialize};
 pub use clock::ClockWatch;
 pub use cooling::{Caches, Cooling};
 pub use measure::{measure, measure_by};
+pub(crate) use play_off::NEW_BEGINNINGS;
 pub use play_off::{Rounds, play_off};
 pub use recorded::Recorded;
 pub use statistics::{Estimator, Summary, mad, median};
 pub use warm_up::{MAX_IDLE, Warmth, warm_up};
 
 /// Version of everything in this module that shapes a number. Raised with every change of it.
-pub const PROTOCOL_VERSION: u16 = 7;
+pub const PROTOCOL_VERSION: u16 = 8;
 
 /// Launches of a candidate before its samples under sustained load, in milliseconds. On an H200 that was idle the power limit shows
 /// after 40 to 80 ms, and the clock stays from 150 ms on.
@@ -260,7 +261,7 @@ impl Default for Limits {
     }
 }
 
-/// What shapes a number: `protocol 7, cold, 100 ms`, and what is not as it usually is.
+/// What shapes a number: `protocol 8, cold, 100 ms`, and what is not as it usually is.
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sample_budget_ms, rotation_bytes, cache, load, rule } = self;

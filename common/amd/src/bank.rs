@@ -161,13 +161,14 @@ impl Bank<'_> {
         mark(&mut self.written[range], poison);
     }
 
-    /// A lane's atomic of 4 or 8 bytes: what was there, replaced by what `next` makes of it.
+    /// A lane's atomic of 4 or 8 bytes: what was there, replaced by what `next` makes of it. It is asked with nothing where nobody wrote that, and
+    /// makes nothing of it where that matters.
     pub fn atomic(
         &mut self,
         offset: usize,
         size: usize,
         to: &mut Touching<'_>,
-        next: impl FnOnce(u64) -> u64,
+        next: impl FnOnce(Option<u64>) -> Option<u64>,
     ) -> Result<u64, Fault> {
         if !self.key(offset).is_multiple_of(size as u64) {
             let place = self.place(offset);
@@ -182,12 +183,13 @@ impl Bank<'_> {
         }
         let range = offset..offset + size;
         let found = gather(&self.bytes[range.clone()], &self.written[range.clone()]);
-        if found.unwritten != 0 {
+        let old = u64::from(found.dwords[0]) | u64::from(found.dwords[1]) << 32;
+        let Some(new) = next((found.unwritten == 0).then_some(old)) else {
             let used = Use::Store(self.place(offset));
             return Err(Fault::Unwritten { used, origin: Some("an atomic on what nobody wrote".into()) });
-        }
-        let old = u64::from(found.dwords[0]) | u64::from(found.dwords[1]) << 32;
-        self.bytes[range].copy_from_slice(&next(old).to_le_bytes()[..size]);
+        };
+        self.bytes[range.clone()].copy_from_slice(&new.to_le_bytes()[..size]);
+        mark(&mut self.written[range], 0);
         Ok(old)
     }
 }

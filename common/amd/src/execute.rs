@@ -19,6 +19,7 @@ mod sync;
 mod tests;
 mod to_lds;
 mod transpose;
+mod unwritten;
 mod vector;
 
 pub(crate) use self::lds::Lds;

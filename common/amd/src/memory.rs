@@ -335,7 +335,7 @@ impl Memory {
         bytes: usize,
         hint: &mut usize,
         to: &mut Touching<'_>,
-        next: impl FnOnce(u64) -> u64,
+        next: impl FnOnce(Option<u64>) -> Option<u64>,
     ) -> Result<u64, Fault> {
         let offset = self.reach(address, bytes, Access::Atomic, hint)?;
         self.journal.save(&mut self.buffers, *hint, offset, bytes);

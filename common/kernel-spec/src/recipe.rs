@@ -157,7 +157,21 @@ impl KernelSpec {
     ) -> Result<(Content, u64), SpecError> {
         let by = self.order(buffer, spec)?;
         let recipe = self.recipe(by, scope)?;
-        let row = spec.row.bounded(&mut scope.values.clone(), 1, u32::MAX.into())?;
+        let mut values = scope.values.clone();
+        let row = spec.row.bounded(&mut values, 1, u32::MAX.into())?;
+        let of = self.buffers.get(spec.of).ok_or_else(|| buffer.length.error("found rows of no buffer"))?;
+        let types = [buffer.data_type.evaluate(&mut values)?, of.data_type.evaluate(&mut values)?];
+        if let [own, other] = types
+            && own != other
+        {
+            return Err(buffer.length.error(format!("found rows of {other} as {own}, expected the same type")));
+        }
+        // A row for each place, so that the number of all places is none.
+        let (length, rows) = (of.length.bounded(&mut values, 1, u64::MAX)?, recipe.routing.rows * recipe.routing.picks);
+        if length != rows.saturating_mul(row) {
+            let expected = format!("{rows} rows of {row}, as many as are routed");
+            return Err(buffer.length.error(format!("found {length} elements of {}, expected {expected}", of.name)));
+        }
         if let (Some((_, lengths)), Some(param)) = (&recipe.blocked, by.param()) {
             let mut values = scope.values.clone();
             for (size, length) in lengths {

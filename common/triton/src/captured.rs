@@ -153,6 +153,9 @@ pub(crate) struct Widened {
 pub(crate) struct Case {
     pub(crate) values: BTreeMap<String, Typed>,
     pub(crate) grid: [u64; 3],
+    /// Of tensor descriptors, by the argument's name.
+    #[serde(default)]
+    pub(crate) blocks: BTreeMap<String, Vec<u64>>,
 }
 
 /// Where Triton looks for its choice, or why it does not.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::captured::{ArgumentKind, Buffer, Captured, Config, Typed};
+use crate::descriptor::{Blocks, descriptor};
 use crate::error::Error;
 use crate::grid;
 use crate::text::{constant, float, point, quoted};
@@ -81,7 +82,8 @@ impl Captured {
             };
             self.configs.iter().map(of).collect()
         };
-        text.push_str(&self.rest(cases, &names, &words, true)?);
+        let blocks = self.configs.iter().map(|config| (worded(config), config.blocks.clone())).collect();
+        text.push_str(&self.rest(cases, &names, &words, &blocks)?);
         Ok(text)
     }
 
@@ -124,7 +126,11 @@ impl Captured {
         };
         let names: Vec<&String> = params.keys().collect();
         // Constexprs that a rule of the program's computes are the same for all, or it would not be widened.
-        let rest = self.rest(cases, &names, &words, false).ok()?;
+        let values = |case: &crate::captured::Case| {
+            case.values.iter().map(|(name, value)| (name.clone(), words.worded(name, value))).collect()
+        };
+        let of_cases = widened.cases.iter().map(|case| (values(case), case.blocks.clone())).collect();
+        let rest = self.rest(cases, &names, &words, &of_cases).ok()?;
         let (constants, launch) = rest.split_once("  [[solver.launch]]")?;
         let _ = write!(text, "{constants}{blocks}  [[solver.launch]]{launch}");
         Some(text)
@@ -207,7 +213,7 @@ impl Captured {
         cases: impl Fn(usize) -> grid::Cases,
         params: &[&String],
         words: &Words,
-        listed: bool,
+        blocks: &Blocks,
     ) -> Result<String, Refused> {
         let mut text = String::new();
         let mut constants = BTreeMap::new();
@@ -240,7 +246,7 @@ impl Captured {
         }
         let mut arguments = Vec::new();
         for argument in &self.arguments {
-            let descriptor = self.descriptor(argument, words, listed)?;
+            let descriptor = descriptor(argument, blocks)?;
             arguments.extend(descriptor.or_else(|| self.argument(&argument.kind)));
         }
         let _ = writeln!(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::proven::Proven;
-use crate::timing::{Limits, MAX_PREPARATION};
+use crate::timing::{Limits, MAX_PREPARATION, NEW_BEGINNINGS};
 
 /// Tries to start a child, to run a reference, or to go on where memory was short, before it is given up.
 pub(super) const TRIES: u32 = 3;
@@ -126,6 +126,8 @@ impl Deadlines {
     ) -> Wait {
         let silence = self.step(incumbent_ms);
         let budget = Duration::try_from_secs_f64(limits.sample_budget_ms / 1000.0).unwrap_or_default();
+        // A play-off may begin anew.
+        let budget = budget.saturating_mul(1 + NEW_BEGINNINGS);
         let one = silence.saturating_mul(STEPS).saturating_add(budget).saturating_add(MAX_PREPARATION);
         let known = |reference: Duration| self.first_run.saturating_add(reference.saturating_mul(OF_REFERENCE));
         let first_run = reference.map_or(silence, known).min(silence);
@@ -184,7 +186,7 @@ mod tests {
         let deadlines = Deadlines { step: Duration::from_secs(1), ..Deadlines::default() };
         let limits = Limits { sample_budget_ms: 500.0, ..Limits::default() };
         let seconds = |together, limits| deadlines.of_candidates(together, None, None, &limits).result.as_secs_f64();
-        assert_eq!([1, 4].map(|together| seconds(together, limits)), [13.5, 54.0]);
+        assert_eq!([1, 4].map(|together| seconds(together, limits)), [14.5, 58.0]);
         assert_eq!(seconds(1, Limits { sample_budget_ms: f64::INFINITY, ..limits }), 13.0);
         assert!(seconds(usize::MAX, limits) > 1e6);
     }

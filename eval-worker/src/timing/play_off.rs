@@ -13,7 +13,7 @@ use super::{AT_ONCE, AT_ONCE_MS, ClockWatch, Limits, Load, Results, Sampler, Sto
 /// heat does to a clock, and one that was beaten in the first rounds has none of the last.
 const DRIFT: f64 = 1.03;
 /// How often a play-off begins anew over that.
-const NEW_BEGINNINGS: u32 = 2;
+pub(crate) const NEW_BEGINNINGS: u32 = 2;
 
 /// In which way the rounds of a play-off are made.
 #[derive(Clone, Copy, Debug)]
@@ -26,10 +26,10 @@ pub struct Rounds {
 
 /// Times the `count` candidates of `sampler` in rounds: each round takes one sample of each, in an order drawn anew, so that a
 /// drift of the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All that may
-/// win get the same number of samples. One whose fastest is 1.1 times that of the fastest gets no more once there are enough for its median,
-/// unless the device turns out to be slower or faster than it was then: all begin anew with the clock that it has come to.
+/// win get the same number of samples. One whose fastest is 1.1 times that of the fastest gets no more once there are enough for its median;
 /// one that is hopeless (10 times the fastest) gets at most [`Timing::EVIDENCE`], and only as
-/// long as its own budget lasts: those are for a gain over it, which it can not lose.
+/// long as its own budget lasts: those are for a gain over it, which it can not lose. Where the device turns out to be slower or faster than it
+/// was when one was beaten, all but the hopeless begin anew, at most twice.
 ///
 /// Under sustained load a round takes some samples of each, after the load of its own: clocks are not the same for all then.
 ///
@@ -85,7 +85,8 @@ pub fn play_off<S: Sampler>(
         contenders.retain(|&place| series.get(place).is_some_and(|one| !one.is_beaten(best_ms)));
         let running: Vec<&Series> = contenders.iter().filter_map(|&place| series.get(place)).collect();
         if running.iter().all(|one| one.is_done(limits)) || is_spent(&running, &rule, limits) {
-            let beaten = admitted.iter().filter(|place| !contenders.contains(place));
+            let is_beaten = |place: &&usize| !contenders.contains(place) && matches!(failed.get(**place), Some(None));
+            let beaten = admitted.iter().filter(is_beaten);
             let beaten = beaten.filter_map(|&place| series.get(place)).map(|one| one.samples.len());
             if beginnings == NEW_BEGINNINGS || !beaten.min().is_some_and(|first| has_drifted(&running, first)) {
                 break;
@@ -132,12 +133,11 @@ pub fn play_off<S: Sampler>(
     Ok(series.into_iter().zip(failed).map(result).collect())
 }
 
-/// Whether contenders take another time in as many rounds at the end as in their `first` ones.
+/// Whether contenders take another time in as many rounds at the end as in their `first` ones, where they had twice as many.
 fn has_drifted(running: &[&Series], first: usize) -> bool {
     let drift = |one: &&Series| {
-        let later = one.samples.len().saturating_sub(first);
-        let (early, late) = (one.samples.get(..first)?, one.samples.get(later.max(first)..)?);
-        (!early.is_empty() && !late.is_empty()).then(|| median(late) / median(early))
+        let later = one.samples.len().checked_sub(first).filter(|later| *later >= first && first > 0)?;
+        Some(median(one.samples.get(later..)?) / median(one.samples.get(..first)?))
     };
     let drifts: Vec<f64> = running.iter().filter_map(drift).collect();
     !drifts.is_empty() && !(1.0 / DRIFT..=DRIFT).contains(&median(&drifts))

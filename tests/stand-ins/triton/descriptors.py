@@ -1,4 +1,4 @@
-"""Kernels that take tensor descriptors, whose blocks a hook of each config says, and one that makes its own. Prints the config that each launch
+"""Kernels that take tensor descriptors, whose blocks a hook of each config says or the program itself, and one that makes its own. Prints the config that each launch
 took, the block that its descriptor has then, and how often Triton benchmarked.
 """
 
@@ -55,6 +55,11 @@ def made(values, out, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     tl.store(out + at, total, mask=at < rows)
 
 
+@triton.jit
+def doubled(values, out, count, BLOCK: tl.constexpr):
+    out.store([tl.program_id(0) * BLOCK], values.load([tl.program_id(0) * BLOCK]) * 2)
+
+
 m, n, k = 80, 96, 64
 # A descriptor of a part of what it lies in, that ends amid a block.
 a, b, c = torch.wave(m + 16, k), torch.wave(n, k), torch.empty(m, n, dtype=torch.float16)
@@ -64,4 +69,7 @@ print("product", product.best_config.kwargs["BLOCK_M"], given[2].block_shape)
 values = torch.wave(40, 96)
 made[lambda params: (triton.cdiv(40, params["ROWS"]),)](values, torch.empty(40), 40, 96, COLUMNS=32)
 print("made", made.best_config.kwargs["ROWS"])
+for block in (64, 128):
+    flat = [TensorDescriptor(tensor, [500], [1], [block]) for tensor in (torch.wave(512), torch.empty(512, dtype=torch.float16))]
+    doubled[lambda params: (triton.cdiv(500, params["BLOCK"]),)](*flat, 500, BLOCK=block)
 print("benchmarked", torch.benchmarked)

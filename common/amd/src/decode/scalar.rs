@@ -5,7 +5,7 @@ use super::operand::{Wanted, kind, plain_source, sgpr, wanted_source};
 use super::scalar_memory::Access;
 use super::{Decoded, Decoder, Raw};
 use crate::instruction::{Action, Condition, Hardware, Index, SaveExec, Scalar, Source, Wait};
-use crate::isa::{At, Operand};
+use crate::isa::At;
 use crate::operations::{scalar, scalar_named};
 use crate::registers::NULL;
 use crate::target::Generation;

@@ -1,11 +1,12 @@
 //! Where the lanes of a memory instruction go ("Buffer addressing" and "Flat memory" of the instruction set documents).
 
 use super::image::{self, Image};
+pub(super) use super::unwritten::{check_address, unwritten};
 use super::{Block, PRIVATE_BASE, SCRATCH_BASE, SHARED_BASE, scalar};
 use crate::instruction::{Address, Memory, Source};
 use crate::operations::memory::Space;
 use crate::registers::{LANES, M0};
-use crate::verdict::{Fault, Raised, Step, Use};
+use crate::verdict::{Step, Use};
 use crate::wave::Wave;
 
 /// Where a lane's access goes.
@@ -78,18 +79,6 @@ impl Descriptor {
     }
 }
 
-pub(super) fn unwritten(lane: usize, used: Use, wave: &Wave) -> Box<Raised> {
-    Raised::at(lane, Fault::Unwritten { used, origin: wave.origin.clone() })
-}
-
-/// Refuses an address that has bits that nobody wrote.
-pub(super) fn check_address(wave: &Wave, poison: u64, exec: u64) -> Step {
-    match poison & exec {
-        0 => Ok(()),
-        bad => Err(unwritten(bad.trailing_zeros() as usize, Use::Address, wave)),
-    }
-}
-
 /// The index of each lane, where there is one.
 pub(super) type Indices = Option<Box<[u64; LANES]>>;
 
@@ -157,7 +146,10 @@ impl Block<'_> {
                 }
                 of = [value; LANES];
             }
-            Address::Image(image) => return image::addresses(wave, &image, self.target.generation, exec),
+            Address::Image(image) => {
+                let (of, image) = image::addresses(wave, &image, self.target.generation, exec)?;
+                return Ok(Addresses { of, descriptor: None, image: Some(image) });
+            }
             Address::ByLane(base) => {
                 // "LDS_ADDR = 16-bit M0 + offset + TID * 4".
                 let (base, poison) = match base {

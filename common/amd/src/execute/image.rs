@@ -2,7 +2,7 @@
 //!
 //! Loads outside of an image give 0, stores there do nothing. Images that are tiled, compressed, or have several levels are refused.
 
-use super::address::{Addresses, check_address, unwritten};
+use super::unwritten::{check_address, unwritten};
 use crate::instruction::{Address, ImageAddress, Memory};
 use crate::registers::{LANES, Registers};
 use crate::target::Generation;
@@ -105,7 +105,12 @@ fn check_levels(levels: &[u64; LANES], exec: u64) -> Step {
 }
 
 /// Where the texels of lanes are.
-pub(super) fn addresses(wave: &Wave, address: &ImageAddress, generation: Generation, exec: u64) -> Step<Addresses> {
+pub(super) fn addresses(
+    wave: &Wave,
+    address: &ImageAddress,
+    generation: Generation,
+    exec: u64,
+) -> Step<([u64; LANES], Image)> {
     let registers = &wave.registers;
     let first = usize::from(address.descriptor);
     let own = first..first + usize::from(address.words);
@@ -133,12 +138,12 @@ pub(super) fn addresses(wave: &Wave, address: &ImageAddress, generation: Generat
             *of = image.base + y * row + x * texel;
         }
     }
-    Ok(Addresses { of, descriptor: None, image: Some(image) })
+    Ok((of, image))
 }
 
 /// IMAGE_GET_RESINFO: width, height, depth and levels, of the level that an address is.
-pub(super) fn size(wave: &mut Wave, memory: &Memory, addresses: &Addresses, exec: u64, which: u8) -> Step {
-    let (Some(image), Address::Image(address)) = (&addresses.image, &memory.address) else { return Ok(()) };
+pub(super) fn size(wave: &mut Wave, memory: &Memory, image: Option<&Image>, exec: u64, which: u8) -> Step {
+    let (Some(image), Address::Image(address)) = (image, &memory.address) else { return Ok(()) };
     check_levels(&coordinate(&wave.registers, address, 0), exec)?;
     let all = [image.width, image.height, 1, 1];
     let chosen = (0..MOST).filter(|at| which >> at & 1 == 1).map(|at| all[at] as u32);

@@ -50,7 +50,7 @@ impl Lds {
         offset: u64,
         bytes: usize,
         to: &mut Touching<'_>,
-        next: impl FnOnce(u64) -> u64,
+        next: impl FnOnce(Option<u64>) -> Option<u64>,
     ) -> Lane<u64> {
         let at = self.reach(offset, bytes, Access::Atomic)?;
         self.bank().atomic(at, bytes, to, next)

@@ -114,7 +114,7 @@ impl Block<'_> {
                 self.store(wave, memory, addresses, exec, bytes, form, memory.data2, memory.second)?;
             }
             Kind::ExchangeTwo { bytes, .. } => self.exchange_two(wave, memory, addresses, exec, usize::from(bytes))?,
-            Kind::ImageSize(which) => image::size(wave, memory, addresses, exec, which)?,
+            Kind::ImageSize(which) => image::size(wave, memory, addresses.image.as_ref(), exec, which)?,
             Kind::LoadTyped(typed) => self.load_typed(wave, memory, addresses, exec, typed)?,
             Kind::StoreTyped(typed) => self.store_typed(wave, memory, addresses, exec, typed)?,
             Kind::Atomic { kind, bytes, returns } => {

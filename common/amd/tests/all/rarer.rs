@@ -103,6 +103,14 @@ fn floats_are_compared_and_exchanged() {
     assert_eq!(words(&tools, target, &body)[4..8], [0, 5, 0, 0]);
 }
 
+/// What nobody wrote may be exchanged by who does not ask for it.
+#[test]
+fn what_nobody_wrote_is_exchanged() {
+    let (Some(tools), Some(target)) = (Tools::find(), Target::named("gfx1100")) else { return };
+    let body = "v_mov_b32_e32 v8, 5\nglobal_atomic_swap_b32 v1, v8, s[2:3] offset:4\n";
+    assert_eq!(words(&tools, target, body)[5], 5);
+}
+
 /// The scalar stores and atomics that gfx9 has: what stores wrote has to be written back.
 #[test]
 fn scalars_are_stored() {

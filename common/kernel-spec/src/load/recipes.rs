@@ -106,12 +106,13 @@ impl Loader<'_> {
         let place = |name: &Option<String>, is_made: bool| {
             let is_it = |buffer: &RawBuffer| {
                 let made = buffer.recipe.as_ref().is_some_and(|own| own.rows_of.is_some());
-                Some(&buffer.name) == name.as_ref() && made == is_made && (is_made || buffer.recipe.is_none())
+                let is_source = buffer.recipe.is_none() && buffer.role != Role::Output;
+                Some(&buffer.name) == name.as_ref() && made == is_made && (is_made || is_source)
             };
             let found = name.clone().unwrap_or_else(|| "nothing".to_string());
             let expected = match is_made {
                 true => "by: the name of a buffer before it with the rows of groups (rows_of)",
-                false => "copy_of: the name of a buffer before it that is made of nothing",
+                false => "copy_of: the name of an input before it that is made of nothing",
             };
             before.iter().position(is_it).ok_or_else(|| self.invalid(field, found, expected))
         };

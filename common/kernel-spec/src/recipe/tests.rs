@@ -258,7 +258,11 @@ fn rows_that_can_not_be_copied_are_one_error() {
         ("copy_of = \"sorted\", by = \"sorted\", row = 24", length, "expected copy_of"),
         ("copy_of = \"rows\", by = \"sorted\", row = 24, groups = 3", length, "copy_of, by and row alone"),
         ("rows_of = \"routing\", row = 24, groups = 3, block = \"BLOCK\"", length, "INT32: recipes make no other type"),
-        ("copy_of = \"rows\", by = \"sorted\", row = 25", length, "rows of 25, as many as sorted has for blocks of 2"),
+        (
+            "copy_of = \"rows\", by = \"sorted\", row = 25",
+            length,
+            "found 2400 elements of rows, expected 100 rows of 25",
+        ),
     ] {
         let error = match spec(&with_rows(recipe, length)) {
             Ok(spec) => spec.task_parts(&scope(&spec, &[("rows", 50), ("groups", 5)])).expect_err(recipe).to_string(),

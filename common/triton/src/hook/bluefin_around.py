@@ -81,7 +81,7 @@ class Around:
 def reduced(params, arguments):
     """Which tensors have a part for each block of something, as partial sums have, by name: the param that the block is. `params` are the
     sizes of blocks by name. Of a tensor with so many parts there is another with as many elements as all blocks have."""
-    tensors = [one for one in arguments if one["kind"] == "tensor"]
+    tensors = [one for one in arguments if one["kind"] in ("tensor", "descriptor")]
     numbers = {one["value"] for one in arguments if one["kind"] == "int"}
     numbers |= {one["value"]["int"] for one in arguments if one["kind"] == "constexpr" and "int" in one["value"]}
     sizes = numbers | {size for one in tensors for size in one["shape"]}

@@ -31,6 +31,8 @@ class Buffers:
         extent = 0 if 0 in shape else 1 + sum((length - 1) * abs(stride) for length, stride in zip(shape, strides))
         place = tensor.untyped_storage().data_ptr() or f"none of {name}"
         begin = 0 if isinstance(place, str) else tensor.data_ptr() - place
+        if begin + extent * size > tensor.untyped_storage().nbytes():
+            raise Left(f"argument {name}: it reaches beyond its memory")
         known = self.found.get(place)
         if known is None:
             element = {"dtype": type_canonicalisation_dict[dtype], "torch": dtype, "size": size, "floats": tensor.dtype.is_floating_point}

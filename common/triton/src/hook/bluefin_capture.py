@@ -3,6 +3,7 @@
 The program does not tune meanwhile: it takes the config that Triton's own cache on disk has for the key, or the first that runs.
 """
 
+import copy
 import hashlib
 import json
 import math
@@ -297,8 +298,8 @@ class Taken:
         self.around = bluefin_around.Around(self.function, [self.argument(param) for param in self.function.params])
         self.arguments = self.around.arguments
         asked = [bluefin_hooks.asked(tuner, config, {**self.given, **self.launch_options}) for config in configs]
-        self.zeroed = [zeroed for zeroed, _ in asked]
-        for point, (_, blocks) in zip(self.points, asked):
+        self.zeroed = [zeroed for zeroed, _, _ in asked]
+        for point, (_, blocks, _) in zip(self.points, asked):
             point["blocks"] = {name: blocks.get(name, block) for name, block in self.blocks.items()}
         self.buffers.look(self.arguments)
         self.sources = bluefin_sources.Sources(self.function)
@@ -372,7 +373,8 @@ class Taken:
         blocks = {name: {config.kwargs.get(name) for config in self.configs} for name in read}
         blocks = {name: min(values) for name, values in blocks.items() if len(values) > 1 and all(type(value) is int for value in values)}
         outputs = {one["name"] for one in self.buffers.found.values() if one["role"] != "input"}
-        alone = {one["buffer"]: one["name"] for one in self.arguments if one["kind"] == "tensor"}
+        named = [one["buffer"] for one in self.arguments if "buffer" in one]
+        alone = {one["buffer"]: one["name"] for one in self.arguments if one["kind"] == "tensor" and named.count(one["buffer"]) == 1}
         self.scratch = {
             name: param for name, param in bluefin_around.reduced(blocks, self.arguments).items()
             if alone.get(name) == name and self.buffers.role(name) == "output"
@@ -392,10 +394,12 @@ class Taken:
             return None, "constexprs are computed from the config"
         if any(name in self.points[0]["options"] for name in self.points[0]["computed"]):
             return None, "launch options are computed"
-        hooked = {config.pre_hook is None for config in self.configs}
-        if any(zeroed != self.zeroed[0] for zeroed in self.zeroed) or (self.blocks and len(hooked) > 1):
+        is_hooked = {config.pre_hook is not None for config in self.configs}
+        if any(zeroed != self.zeroed[0] for zeroed in self.zeroed) or (self.blocks and len(is_hooked) > 1):
             return None, "some of its configs have a pre_hook"
-        names = sorted({name for point in self.points for name in point["read"]})
+        if self.blocks and is_hooked == {False} and self.configs[0].kwargs:
+            return None, "the program itself sets the blocks of its descriptors"
+        names = sorted({name for point in self.points for name in point["read"]} | self.read_by_hooks())
         if len({tuple(point["kwargs"]) for point in self.points}) != 1:
             return None, "configs set different names"
         first = self.configs[0]
@@ -411,8 +415,25 @@ class Taken:
                 grid, _ = self.grid_of(self.meta({**self.launch_options, **first.all_kwargs(), **one}))
             except Exception:
                 return None, "its grid is known for its own configs alone"
-            cases.append({"values": {name: typed(value) for name, value in one.items()}, "grid": grid})
+            cases.append({"values": {name: typed(value) for name, value in one.items()}, "grid": grid, "blocks": self.blocks_of(one)})
         return {"params": {name: [typed(value) for value in values[name]] for name in values}, "cases": cases}, None
+
+    def read_by_hooks(self):
+        """Params that the blocks of descriptors follow from."""
+        if not self.blocks:
+            return set()
+        given = {**self.given, **self.launch_options}
+        told = [bluefin_hooks.asked(self.tuner, config, given, Tracked)[2] for config in self.configs]
+        return {name for one in told for name in one.read if name in self.configs[0].kwargs}
+
+    def blocks_of(self, values):
+        """The blocks of descriptors where the params have these values."""
+        if not self.blocks:
+            return {}
+        config = copy.copy(self.configs[0])
+        config.kwargs = {**config.kwargs, **values}
+        _, blocks, _ = bluefin_hooks.asked(self.tuner, config, {**self.given, **self.launch_options})
+        return {name: blocks.get(name, block) for name, block in self.blocks.items()}
 
     def write(self, launched, chosen):
         """Puts the folder in place, and returns its name."""
@@ -424,7 +445,8 @@ class Taken:
         if self.around.needed:
             self.sources.put_around(self.around)
         parts = bluefin_cache.parts(self)
-        identity = json.dumps([self.sources.digest(), self.arguments, [point["text"] for point in self.points], str(self.key)])
+        parts_of = [self.sources.digest(), self.arguments, [point["text"] for point in self.points], str(self.key)]
+        identity = json.dumps(parts_of + ([self.blocks] if self.blocks else []))
         name = f"{plain(self.function.__name__)}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
         place = os.path.join(self.capture.folder, name)
         if os.path.exists(place):

@@ -39,26 +39,29 @@ def is_descriptor(value):
     return type(value).__name__ == "TensorDescriptor" and hasattr(value, "block_shape") and not hasattr(value, "layout")
 
 
-def asked_descriptor(name, descriptor, blocks):
+def asked_descriptor(name, descriptor, zeroed):
     """Stands in for a tensor descriptor: a hook may look at it, as one of its own type, and say its block."""
 
-    class Asked(type(descriptor)):
+    class AskedDescriptor(type(descriptor)):
         def __init__(self):
             self.__dict__.update(descriptor.__dict__)
+            self.__dict__.update(
+                base=Asked(name, descriptor.base, zeroed), block_shape=[*descriptor.block_shape],
+                shape=tuple(descriptor.shape), strides=tuple(descriptor.strides),
+            )
 
         def __setattr__(self, attribute, value):
             if attribute != "block_shape":
                 raise Left(f"its pre_hook sets {name}.{attribute}")
             self.__dict__[attribute] = value
-            blocks[name] = [int(size) for size in value]
 
-    return Asked()
+    return AskedDescriptor()
 
 
-def asked(tuner, config, given):
-    """What is done before a launch with `config`, whose arguments are `given`: names of the tensors that are set to zero, and the blocks of tensor
-    descriptors by name."""
-    names, blocks = set(), {}
+def asked(tuner, config, given, arguments=dict):
+    """What is done before a launch with `config`, whose arguments are `given`: names of the tensors that are set to zero, the blocks of tensor
+    descriptors by name, and what the hooks were given, which is made by `arguments`."""
+    names, described, told = set(), {}, arguments()
     hooks = [config.pre_hook] if config.pre_hook is not None else []
     if getattr(tuner, "user_defined_pre_hook", False):
         hooks.append(tuner.pre_hook)
@@ -67,17 +70,21 @@ def asked(tuner, config, given):
     def stand_in(name, value):
         if isinstance(value, plain) or callable(value):
             return value
-        return asked_descriptor(name, value, blocks) if is_descriptor(value) else Asked(name, value, names)
+        if not is_descriptor(value):
+            return Asked(name, value, names)
+        described[name] = asked_descriptor(name, value, names)
+        return described[name]
 
     stand_ins = {name: stand_in(name, value) for name, value in {**given, **config.all_kwargs()}.items()}
     for hook in hooks:
         try:
-            hook(dict(stand_ins))
+            told = arguments(stand_ins)
+            hook(told)
         except Left:
             raise
         except Exception as error:
-            raise Left(f"its pre_hook does more than to set tensors to zero: {type(error).__name__}: {error}") from error
-    return names, blocks
+            raise Left(f"its pre_hook does more than to zero tensors and set blocks: {type(error).__name__}: {error}") from error
+    return names, {name: [int(size) for size in one.block_shape] for name, one in described.items()}, told
 
 
 def own(tuner, config):

@@ -7,6 +7,7 @@ What may be chosen of a launch is its options, and those constexprs that its gri
 import threading
 
 import bluefin_around
+import bluefin_hooks
 from bluefin_triton import State, between_events
 
 # Tuning keys of a function that are captured: sizes may be others in each launch.
@@ -44,6 +45,8 @@ class Plain:
         self.keys = [name for name in self.arg_names if isinstance(given.get(name), (bool, int, str))]
         self.key = tuple(given[name] for name in self.keys)
         self.key += tuple(str(given[name].dtype) for name in self.arg_names if hasattr(given.get(name), "dtype"))
+        described = [one for name in self.arg_names for one in descriptors(given.get(name))]
+        self.key += tuple(f"{one.base.dtype}{[*one.block_shape]}" for one in described)
         # AMD's backend has a default of its own.
         stages = 2 if triton.runtime.driver.active.get_current_target().backend == "hip" else 3
         options = {"num_warps": 4, "num_stages": stages, **{name: kwargs[name] for name in OPTIONS if name in kwargs}}
@@ -51,6 +54,9 @@ class Plain:
         # The program has made the memory for these blocks, and for no others.
         pinned = {*bluefin_around.reduced(read, shapes(function, given)).values()}
         chosen = [name for name in read if name not in pinned]
+        # The program itself has said their blocks.
+        if described:
+            chosen = []
         self.configs = [autotuner.Config({name: given[name] for name in chosen}, **options)]
         # What is chosen is no option of the launch any more.
         self.kwargs = {name: value for name, value in kwargs.items() if name not in OPTIONS}
@@ -74,6 +80,13 @@ class Plain:
         ]
 
 
+def descriptors(value):
+    """The tensor descriptors that an argument is, or has."""
+    if isinstance(value, (tuple, list)):
+        return [found for part in value for found in descriptors(part)]
+    return [value] if bluefin_hooks.is_descriptor(value) else []
+
+
 def shapes(function, given):
     """What is to be known of arguments for `bluefin_around.reduced`."""
     told = []
@@ -81,6 +94,8 @@ def shapes(function, given):
         value = given.get(param.name)
         if hasattr(value, "data_ptr") and hasattr(value, "shape"):
             told.append({"name": param.name, "kind": "tensor", "shape": list(value.shape)})
+        elif bluefin_hooks.is_descriptor(value):
+            told.append({"name": param.name, "kind": "descriptor", "shape": list(value.shape)})
         elif isinstance(value, int) and not isinstance(value, bool):
             kind, value = ("constexpr", {"int": value}) if param.is_constexpr else ("int", value)
             told.append({"name": param.name, "kind": kind, "value": value})

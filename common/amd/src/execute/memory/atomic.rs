@@ -84,7 +84,11 @@ impl Block<'_> {
             let data = if counts { count.into() } else { two(registers, memory.data, lane) };
             let compare = two(registers, memory.compare, lane);
             let mode = wave.mode;
-            let next = |old: u64| kind.next(&mode, bytes, old, data, compare);
+            // Of what was there, an exchange that returns nothing needs nothing.
+            let next = |old: Option<u64>| {
+                let old = old.or((kind == Atomic::Swap && !returns).then_some(0))?;
+                Some(kind.next(&mode, bytes, old, data, compare))
+            };
             let old = match to {
                 To::Memory(address) => {
                     let mut touching = Touching { by: &by[0], starts: self.starts, races: self.races };

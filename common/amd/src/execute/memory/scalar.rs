@@ -143,7 +143,7 @@ impl Block<'_> {
             }
             let clock = Rc::clone(&wave.order.clock);
             let by = self.toucher(wave, &clock).touching(How::Atomic);
-            let next = |old: u64| atomic.kind.next(&mode, bytes, old, new, compare);
+            let next = |old: Option<u64>| Some(atomic.kind.next(&mode, bytes, old?, new, compare));
             let mut touching = Touching { by: &by, starts: self.starts, races: self.races };
             old = self.memory.atomic(address, bytes, &mut self.hint, &mut touching, next).map_err(Raised::wave)?;
             self.explain(wave, address, atomic.returns);
