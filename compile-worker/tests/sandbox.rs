@@ -208,7 +208,7 @@ fn confined(folder: &Path, script: &str) -> std::process::Output {
 /// In the place of a Python with Triton: runs a kernel's file in its own process, as Triton does, but has bash for it.
 const TRITON: &str = r#"#!/bin/bash
 [ "$1" = -c ] && exit 0
-answer() { echo "{\"kernels\":[{\"file\":\"${1:-kernel0}\",\"entry\":\"f\",\"threads\":64,\"shared\":0,\"arguments\":[],\"hidden\":${2:-2}}]}"; }
+answer() { echo "{\"kernels\":[{\"file\":\"${1:-kernel0}\",\"entry\":\"f\",\"threads\":64,\"shared\":0,\"arguments\":[],\"scratch\":[${2:-0,0}]}]}"; }
 echo '{"triton":"3","python":"3.12","folders":[]}'
 while read -r request; do
   case "$request" in
@@ -273,8 +273,9 @@ fn an_answer_that_makes_no_sense_is_its_jobs_failure() {
         "echo garbage",
         "printf '\\377\\376\\n'",
         "head -c 2000000 /dev/zero",
-        // So many null pointers.
+        // So much scratch memory for a block, and so many pointers.
         "echo x > kernel0; answer kernel0 4294967295",
+        "echo x > kernel0; answer kernel0 0$(printf ',0%.0s' {1..40})",
     ] {
         let failure = attacked(attack, Limits::default());
         assert_eq!(failure.kind, FailureKind::CompileCrash, "{attack}: {}", failure.detail);

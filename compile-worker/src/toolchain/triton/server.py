@@ -158,7 +158,7 @@ class Compiler:
             key = json.dumps(launch)
             if key not in done:
                 if any(kernel["entry"] == fn.__name__ for kernel in kernels):
-                    raise Refused(f"{fn.__name__}: launched with arguments of other types before, expected one kernel of a name")
+                    raise Refused(f"{fn.__name__}: launched before with arguments of other types, or other numbers that are compiled in (1, multiples of 16), expected one kernel of a name")
                 done[key] = self.kernel(target, fn, launch["arguments"], defines, options, f"kernel{len(kernels)}")
             kernels.append(done[key])
         limit = request["shared"]
