@@ -247,9 +247,9 @@ pub async fn told(
 fn lines(fates: &[Fate], begun: u64) -> Vec<String> {
     let count = |is: fn(&Fate) -> bool| fates.iter().filter(|fate| is(fate)).count() as u64;
     let served = count(|fate| *fate == Fate::Served);
-    let of = counted(fates.len() as u64, "winner");
+    let of = counted(fates.len() as u64, "known candidate");
     let mut lines = vec![format!(
-        "{served} of {of} of earlier work begin the searches of {}, and are measured like all others",
+        "{served} of {of} begin the searches of {}, and are measured like all others",
         counted(begun, "solver")
     )];
     let example = |is: fn(&Fate) -> Option<&String>| fates.iter().find_map(is).cloned().unwrap_or_default();
@@ -332,7 +332,7 @@ mod tests {
         let point = || Fate::NoPoint("BM: found 48, expected one of its values".to_string());
         let fates = [Fate::Served, point(), Fate::Served, Fate::Behind, point(), Fate::NoSolver];
         let expected = [
-            "2 of 6 winners of earlier work begin the searches of 3 solvers, and are measured like all others",
+            "2 of 6 known candidates begin the searches of 3 solvers, and are measured like all others",
             "left out, 1: winners of problems that are more alike come first",
             "left out, 2: no points of the tuning spaces: BM: found 48, expected one of its values",
             "left out, 1: no solver of their name applies to any of the problems",

@@ -158,7 +158,7 @@ fn a_plan_may_have_a_time_and_begin_with_winners() {
     assert!(text(&timed.stderr).contains("problems in"), "{}", text(&timed.stderr));
     let begun = expect(&mut plan("two", "from = \"one/winners.json\"", "candidates = \"2\""), 0);
     let said = text(&begun.stderr);
-    assert!(said.contains("1 of 1 winner of earlier work"), "{said}");
+    assert!(said.contains("1 of 1 known candidate"), "{said}");
     let refused = expect(&mut plan("two", "search = \"fixed:8\"", "time = \"1s\""), 2);
     assert!(text(&refused.stderr).contains("expected a search in rounds"), "{}", text(&refused.stderr));
 }

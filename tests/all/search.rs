@@ -199,17 +199,17 @@ fn what_won_before_begins_a_search_and_is_measured() {
     };
     // A file of winners has one row, whatever its solver; a state file the best of each solver.
     let (found, said) = tiled("winners.db", "first/winners.json");
-    assert!(said.contains("1 of 1 winner of earlier work begin the searches of 1 solver"), "{said}");
+    assert!(said.contains("1 of 1 known candidate begin the searches of 1 solver"), "{said}");
     let won = width(&json(&first));
     assert!(perf("winners.db").iter().any(|row| row["params"] == won), "{won} is measured: {found}");
     let (_, said) = tiled("state.db", "first.db");
-    assert!(said.contains("of earlier work begin the searches of"), "{said}");
+    assert!(said.contains("known candidate"), "{said}");
     // It is a session like another, that goes on and does not take another one for its own.
     let again = expect(&mut tune("winners.db", "width=512", &["--from", "first/winners.json"]), 0);
     assert!(text(&again.stderr).contains("nothing to do"), "{}", text(&again.stderr));
     // A session of the same store.
     let own = expect(&mut tune("first.db", "width=512", &["--from", "it", "--session", "next"]), 0);
-    assert!(text(&own.stderr).contains("of earlier work begin the searches of"), "{}", text(&own.stderr));
+    assert!(text(&own.stderr).contains("known candidate"), "{}", text(&own.stderr));
     let shown = expect(bluefin().current_dir(folder).args(["session", "show", "next", "--state", "first.db"]), 0);
     assert!(text(&shown.stdout).contains("  begins   with winners "), "{}", text(&shown.stdout));
     let other = expect(&mut tune("first.db", "width=512", &["--from", "first.db", "--session", "it"]), 1);
@@ -218,7 +218,7 @@ fn what_won_before_begins_a_search_and_is_measured() {
     let winners = std::fs::read_to_string(folder.join("first/winners.json")).unwrap();
     write(folder, "other.json", &winners.replace("StencilTiled", "Other").replace("StencilNaive", "Other"));
     let (_, said) = tiled("other.db", "other.json");
-    assert!(said.contains("0 of 1 winner of earlier work") && said.contains("left out, 1: no solver"), "{said}");
+    assert!(said.contains("0 of 1 known candidate") && said.contains("left out, 1: no solver"), "{said}");
 }
 
 #[test]

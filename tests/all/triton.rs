@@ -250,7 +250,7 @@ fn products_are_tuned_and_what_was_found_is_benchmarked() {
     let other =
         ["tune-gemm", "-m", "24", "-n", "24", "-k", "32", "-col_b", "--budget", "2", "--o", "other.yaml", "--from"];
     let begun = expect(run(&other).arg("tuned.yaml"), 0);
-    assert!(text(&begun.stderr).contains("1 of 1 winner of earlier work begin the searches of 1 solver"), "{begun:?}");
+    assert!(text(&begun.stderr).contains("1 of 1 known candidate begin the searches of 1 solver"), "{begun:?}");
     let none = expect(run(&other).arg("sizes.yaml"), 1);
     assert!(text(&none.stderr).contains("--from sizes.yaml: found 1 sizes without a config"), "{none:?}");
 
@@ -314,7 +314,7 @@ fn configs_that_lose_to_the_default_are_told_and_replaced() {
     // What is searched for begins with what is there.
     write("tuned.yaml", &before);
     let retuned = expect(&mut run(&["verify", "tuned.yaml", "--retune", "--budget", "8"]), 0);
-    assert!(text(&retuned.stderr).contains("of earlier work begin the searches"), "{retuned:?}");
+    assert!(text(&retuned.stderr).contains("known candidate"), "{retuned:?}");
     let again = text(&expect(&mut run(&["verify", "tuned.yaml"]), 0).stdout);
     assert!(!again.contains("SLOWER"), "{again}");
 }

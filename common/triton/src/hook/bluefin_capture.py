@@ -297,10 +297,12 @@ class Taken:
         self.blocks = {}
         self.around = bluefin_around.Around(self.function, [self.argument(param) for param in self.function.params])
         self.arguments = self.around.arguments
-        asked = [bluefin_hooks.asked(tuner, config, {**self.given, **self.launch_options}) for config in configs]
+        asked = [bluefin_hooks.asked(tuner, config, {**self.given, **self.launch_options}, Tracked) for config in configs]
         self.zeroed = [zeroed for zeroed, _, _ in asked]
         for point, (_, blocks, _) in zip(self.points, asked):
             point["blocks"] = {name: blocks.get(name, block) for name, block in self.blocks.items()}
+        # Params that the blocks of descriptors follow from.
+        self.read_by_hooks = {name for _, _, told in asked for name in told.read if self.blocks and name in configs[0].kwargs}
         self.buffers.look(self.arguments)
         self.sources = bluefin_sources.Sources(self.function)
         self.version = triton.__version__
@@ -399,7 +401,7 @@ class Taken:
             return None, "some of its configs have a pre_hook"
         if self.blocks and is_hooked == {False} and self.configs[0].kwargs:
             return None, "the program itself sets the blocks of its descriptors"
-        names = sorted({name for point in self.points for name in point["read"]} | self.read_by_hooks())
+        names = sorted({name for point in self.points for name in point["read"]} | self.read_by_hooks)
         if len({tuple(point["kwargs"]) for point in self.points}) != 1:
             return None, "configs set different names"
         first = self.configs[0]
@@ -417,14 +419,6 @@ class Taken:
                 return None, "its grid is known for its own configs alone"
             cases.append({"values": {name: typed(value) for name, value in one.items()}, "grid": grid, "blocks": self.blocks_of(one)})
         return {"params": {name: [typed(value) for value in values[name]] for name in values}, "cases": cases}, None
-
-    def read_by_hooks(self):
-        """Params that the blocks of descriptors follow from."""
-        if not self.blocks:
-            return set()
-        given = {**self.given, **self.launch_options}
-        told = [bluefin_hooks.asked(self.tuner, config, given, Tracked)[2] for config in self.configs]
-        return {name for one in told for name in one.read if name in self.configs[0].kwargs}
 
     def blocks_of(self, values):
         """The blocks of descriptors where the params have these values."""
