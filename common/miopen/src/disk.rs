@@ -10,33 +10,41 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Bytes written to see whether a disk takes them: more than a file system keeps beside its names.
 const TRIAL: usize = 64 << 10;
 
-/// A disk, and how full it may be.
+/// Free bytes that are enough on any disk, however large: twice the largest answer of a tool.
+const ENOUGH: u64 = 1 << 30;
+
+/// A disk, and how full it may be: a share alone would stop a worker whose large disk has hundreds of gigabytes left.
 #[derive(Clone, Debug)]
 pub struct Disk {
     path: PathBuf,
     limit: f64,
+    enough: u64,
 }
 
 impl Default for Disk {
-    /// The disk of temporary files, nine tenths full.
+    /// The disk of temporary files, nine tenths full, or with one GiB free where that is less.
     fn default() -> Self {
-        Self { path: std::env::temp_dir(), limit: 0.9 }
+        Self::new(std::env::temp_dir(), 0.9, ENOUGH)
     }
 }
 
 impl Disk {
-    /// The disk of `path`; `limit` is the share of it that may be taken.
+    /// The disk of `path`; `limit` is the share of it that may be taken, and more where `enough` bytes are free.
     #[must_use]
-    pub fn new(path: impl Into<PathBuf>, limit: f64) -> Self {
-        Self { path: path.into(), limit }
+    pub fn new(path: impl Into<PathBuf>, limit: f64, enough: u64) -> Self {
+        Self { path: path.into(), limit, enough }
     }
 
     /// Why no tool should write to it now: it is too full. Only a look.
     #[must_use]
     pub fn lacks_room(&self) -> Option<String> {
-        let (path, limit) = (self.path.display(), self.limit);
-        let taken = taken(&self.path).filter(|taken| *taken > limit)?;
-        Some(format!("disk of {path}: {:.0} % taken, more than the {:.0} % that may be", taken * 100.0, limit * 100.0))
+        let room = room(&self.path)?;
+        let full = room.taken > self.limit && room.free < self.enough;
+        full.then(|| {
+            let (path, taken, limit) = (self.path.display(), room.taken * 100.0, self.limit * 100.0);
+            let (free, enough) = (room.free >> 20, self.enough >> 20);
+            format!("disk of {path}: {taken:.0} % taken, {free} MiB free; at most {limit:.0} % may be taken, or {enough} MiB must be free")
+        })
     }
 
     /// Tries to write to it.
@@ -52,9 +60,9 @@ impl Disk {
     /// Waits until there is room. Says so when it begins to wait, and when that is over.
     pub async fn roomy(&self) {
         let mut waited = false;
-        while let Some(taken) = taken(&self.path).filter(|taken| *taken > self.limit) {
+        while let Some(reason) = self.lacks_room() {
             if !waited {
-                tracing::error!(path = %self.path.display(), taken, limit = self.limit, "disk is full; no job is taken");
+                tracing::error!(reason, "disk is full; no job is taken");
             }
             waited = true;
             tokio::time::sleep(LOOK_EVERY).await;
@@ -65,11 +73,20 @@ impl Disk {
     }
 }
 
-/// The share of the disk of `path` that is taken, as an unprivileged user sees it; `None` where nobody says.
-fn taken(path: &Path) -> Option<f64> {
+/// What a disk has left.
+struct Room {
+    /// The share that is taken, as an unprivileged user sees it.
+    taken: f64,
+    /// Bytes.
+    free: u64,
+}
+
+/// Of the disk of `path`; `None` where nobody says.
+fn room(path: &Path) -> Option<Room> {
     let disk = rustix::fs::statvfs(path).ok()?;
     let all = disk.f_blocks.checked_sub(disk.f_bfree)?.checked_add(disk.f_bavail)?;
-    (all > 0).then(|| 1.0 - disk.f_bavail as f64 / all as f64)
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    (all > 0).then(|| Room { taken: 1.0 - disk.f_bavail as f64 / all as f64, free })
 }
 
 #[cfg(test)]
@@ -79,23 +96,25 @@ mod tests {
     #[tokio::test]
     async fn who_finds_no_room_waits() {
         let folder = tempfile::tempdir().unwrap();
-        let taken = taken(folder.path()).unwrap();
+        let Room { taken, free } = room(folder.path()).unwrap();
         assert!((0.0..=1.0).contains(&taken), "{taken}");
-        Disk::new(folder.path(), 1.0).roomy().await;
+        Disk::new(folder.path(), 1.0, u64::MAX).roomy().await;
         // Looked at again only after seconds.
-        let full = Disk::new(folder.path(), -1.0);
+        let full = Disk::new(folder.path(), -1.0, u64::MAX);
         assert!(tokio::time::timeout(Duration::from_millis(50), full.roomy()).await.is_err());
-        Disk::new("/nowhere", -1.0).roomy().await;
-        assert!(full.lacks_room().is_some_and(|reason| reason.contains("% taken")));
-        assert_eq!(Disk::new(folder.path(), 1.0).lacks_room(), None);
+        Disk::new("/nowhere", -1.0, u64::MAX).roomy().await;
+        assert!(full.lacks_room().is_some_and(|reason| reason.contains("% taken, ")));
+        assert_eq!(Disk::new(folder.path(), 1.0, u64::MAX).lacks_room(), None);
+        // A large disk has room long after nine tenths of it are taken.
+        assert_eq!(Disk::new(folder.path(), -1.0, free / 2).lacks_room(), None);
     }
 
     #[test]
     fn a_disk_is_tried() {
         let folder = tempfile::tempdir().unwrap();
-        Disk::new(folder.path(), 1.0).try_write().unwrap();
+        Disk::new(folder.path(), 1.0, u64::MAX).try_write().unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        let error = Disk::new(folder.path().join("gone"), 1.0).try_write().unwrap_err();
+        let error = Disk::new(folder.path().join("gone"), 1.0, u64::MAX).try_write().unwrap_err();
         assert!(error.contains("No such file"), "{error}");
     }
 }

@@ -104,7 +104,7 @@ async fn a_tool_that_finds_its_disk_full_is_waited_for() {
 async fn half_an_answer_is_no_failure_where_nothing_can_be_written() {
     let (mut setting, mut device, _, job) = driver(&[("STAND_IN_FAULTS", "empty-output")]).await;
     let disk = setting.folder.path().join("disk");
-    device.disk = Disk::new(&disk, 1.0);
+    device.disk = Disk::new(&disk, 1.0, 0);
     setting.eval_worker_on(device);
     setting.enqueue(std::slice::from_ref(&job)).await;
     setting.waiting.begins().await;

@@ -48,7 +48,7 @@ pub fn problem(n: u32, direction: Direction) -> Problem {
 
 /// How full the disk of whoever runs the tests is, is not what they are about.
 fn any_disk() -> Disk {
-    Disk::new(std::env::temp_dir(), 1.0)
+    Disk::new(std::env::temp_dir(), 1.0, 0)
 }
 
 /// How the stand-in at `program` is tried, where nobody describes the GPUs.
