@@ -84,9 +84,13 @@ pub struct SearchArgs {
     /// share of the candidates that had to be compiled
     #[arg(long, conflicts_with = "alone")]
     shared: bool,
-    /// Begin with what the models of shipped kernel specs say of this target, such as sm_90-132, where the points are of their solvers
+    /// Begin with what the models of kernel specs say of this target, such as sm_90-132, where the points are of their solvers: of the shipped
+    /// ones, those of --with and of tune-gemm as well
     #[arg(long, value_name = "TARGET")]
     target: Option<Target>,
+    /// And of the spec of this kernel of your own; may be given several times
+    #[arg(long, value_name = "SPEC.toml", requires = "target")]
+    kernel: Vec<PathBuf>,
     /// Print as well what searches come to that stop by themselves where they expect to gain less than this, and how good what they
     /// expect is. Of strategies that expect something
     #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', value_parser = parse_percent)]
@@ -97,6 +101,17 @@ pub struct SearchArgs {
     /// Print as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Those whose models may know a space: all that is shipped, and the user's own of the files `own`.
+fn specs(own: &[PathBuf]) -> anyhow::Result<Vec<LoadedSpec>> {
+    let mut specs = LoadedSpec::shipped_beside_triton()?;
+    specs.push(LoadedSpec::load(Bundle::gemm_in_triton())?);
+    for path in own {
+        let own = Bundle::read(path).map_err(Into::into).and_then(LoadedSpec::load);
+        specs.push(own.with_context(|| format!("--kernel {}", path.display()))?);
+    }
+    Ok(specs)
 }
 
 fn parse_search(text: &str) -> Result<String, String> {
@@ -130,8 +145,7 @@ impl SearchArgs {
         };
         let mut spaces = read::read_all(&self.files)?;
         if let Some(target) = &self.target {
-            let mut specs = LoadedSpec::shipped()?;
-            specs.push(LoadedSpec::load(Bundle::gemm_in_triton())?);
+            let specs = specs(&self.kernel)?;
             for space in &mut spaces {
                 space.costs = space.costs(&specs, target).with_context(|| space.name.clone())?;
             }

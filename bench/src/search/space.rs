@@ -61,7 +61,7 @@ impl Measured {
         best.into_iter().take(count).map(prior).collect()
     }
 
-    /// What the model of the shipped spec that has the solver says of each point on `target`; none where no such spec is for the problem.
+    /// What the model of the one of `specs` that has the solver says of each point on `target`; none where no such spec is for the problem.
     ///
     /// # Errors
     /// An expression of the spec that has no value.
