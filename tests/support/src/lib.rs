@@ -7,6 +7,7 @@
 #![allow(clippy::indexing_slicing, reason = "part of tests: what is amiss here is to be seen at once")]
 #![forbid(unsafe_code)]
 
+mod control;
 mod data;
 pub mod examples;
 pub mod hip;

@@ -1,4 +1,4 @@
-//! A fresh virtual host: as good as a broker of one's own for a test that does not kill it, in half a second.
+//! A fresh virtual host: as good as a broker of one's own for a test that does not kill it, in some milliseconds.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,6 +10,9 @@ use crate::rabbit::Node;
 
 /// The folder of a running RabbitMQ that the tests of several processes share; `tests/servers` sets it.
 const SHARED: &str = "BLUEFIN_TEST_RABBIT_DIR";
+
+/// Who may do everything, in Erlang.
+const USER: &str = "<<\"guest\">>";
 
 /// An empty virtual host of a shared RabbitMQ.
 #[derive(Debug)]
@@ -31,8 +34,11 @@ impl Vhost {
             }
         };
         let name = unused_name();
-        node.ctl(&["add_vhost", &name]);
-        node.ctl(&["set_permissions", "--vhost", &name, "guest", ".*", ".*", ".*"]);
+        let added = node.evaluate(&format!(
+            "ok = rabbit_vhost:add(<<\"{name}\">>, {USER}), rabbit_auth_backend_internal:set_permissions({USER}, \
+             <<\"{name}\">>, <<\".*\">>, <<\".*\">>, <<\".*\">>, {USER})."
+        ));
+        assert_eq!(added, "ok", "the virtual host {name}");
         Self { name, node, _own: own }
     }
 
