@@ -17,8 +17,19 @@ use bluefin_test_support::left_out;
 const COMPILERS: [&str; 2] = ["clang++-19", "clang++"];
 const OPTIONS: [&str; 3] = ["-std=c++20", "-O1", "-w"];
 /// What the stand-ins include, which takes longer to read than a kernel to compile.
-const HEADERS: [&str; 9] =
-    ["ucontext.h", "cstdint", "cstdio", "cstdlib", "cstring", "deque", "functional", "map", "vector"];
+const HEADERS: [&str; 11] = [
+    "setjmp.h",
+    "ucontext.h",
+    "cstdint",
+    "cstdio",
+    "cstdlib",
+    "cstring",
+    "deque",
+    "functional",
+    "map",
+    "memory",
+    "vector",
+];
 
 fn compiler() -> Option<&'static str> {
     let works = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());

@@ -2,6 +2,7 @@
 // done by the definition of their lane layouts. What is late on a GPU is late here: copies land when they are waited for,
 // warpgroup instructions read then when LATE is in the environment. Shared memory begins as NaN. -DON_NVIDIA=1 is NVIDIA's side, else AMD's.
 #pragma once
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #define KERNEL extern "C" void
@@ -55,9 +57,10 @@ struct Meeting {
     unsigned phase = 0;
 };
 struct Fiber {
+    // Where it begins, and where it goes on: unlike contexts, jumps ask nothing of the kernel.
     ucontext_t context;
-    std::vector<unsigned char> stack;
-    bool done = false;
+    jmp_buf at;
+    bool begun = false, done = false;
     std::deque<std::vector<Copy>> groups;
     std::vector<Copy> copies;
     std::deque<std::vector<std::function<void()>>> batches;
@@ -68,8 +71,11 @@ struct Shown {
     unsigned words[8];
 };
 
-inline ucontext_t scheduler;
+inline jmp_buf scheduler;
 inline std::vector<Fiber> fibers;
+// Of the fibers, block after block: cleared, they would cost more than what runs on them.
+constexpr size_t STACK = 256 << 10;
+inline std::vector<std::unique_ptr<unsigned char[]>> stacks;
 inline std::function<void()> body;
 inline int current, blocks[3];
 inline unsigned dynamic_bytes;
@@ -84,7 +90,15 @@ inline std::vector<Shown> shown;
     fprintf(stderr, "block %d %d %d, thread %d: %s\n", blocks[0], blocks[1], blocks[2], current, why);
     exit(1);
 }
-inline void yield() { swapcontext(&fibers[current].context, &scheduler); }
+__attribute__((noinline)) inline void yield() {
+    if (!_setjmp(fibers[current].at)) _longjmp(scheduler, 1);
+}
+__attribute__((noinline)) inline void resume(Fiber& fiber) {
+    if (_setjmp(scheduler)) return;
+    if (fiber.begun) _longjmp(fiber.at, 1);
+    fiber.begun = true;
+    setcontext(&fiber.context);
+}
 inline void meet(Meeting& meeting, int count) {
     const unsigned phase = meeting.phase;
     if (++meeting.arrived == count) {
@@ -123,19 +137,20 @@ inline void launch(int gx, int gy, int gz, int threads, unsigned shared, std::fu
         shown.assign(threads, {});
         fibers.clear();
         fibers.resize(threads);
-        for (Fiber& fiber : fibers) {
-            fiber.stack.resize(256 << 10);
-            getcontext(&fiber.context);
-            fiber.context.uc_stack.ss_sp = fiber.stack.data();
-            fiber.context.uc_stack.ss_size = fiber.stack.size();
-            makecontext(&fiber.context, enter, 0);
+        while (stacks.size() < fibers.size()) stacks.emplace_back(new unsigned char[STACK]);
+        for (int at = 0; at < threads; ++at) {
+            ucontext_t& context = fibers[at].context;
+            getcontext(&context);
+            context.uc_stack.ss_sp = stacks[at].get();
+            context.uc_stack.ss_size = STACK;
+            makecontext(&context, enter, 0);
         }
         long long rounds = 0;
         for (bool left = true; left; ++rounds) {
             left = false;
             for (current = 0; current < threads; ++current) {
                 if (fibers[current].done) continue;
-                swapcontext(&scheduler, &fibers[current].context);
+                resume(fibers[current]);
                 left = left || !fibers[current].done;
             }
             if (rounds > 20'000'000) fail("never ends");
