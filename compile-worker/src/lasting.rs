@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::error::Error;
 use crate::folder::Folder;
-use crate::process::{Ended, Limits, MAX_OUTPUT, is_stopped, sandboxed};
+use crate::process::{Ended, Limits, MAX_OUTPUT, in_time, is_stopped, sandboxed};
 
 /// Longest answer, in bytes.
 const MAX_ANSWER: u64 = 1 << 20;
@@ -101,14 +101,14 @@ impl Lasting {
             let _ = (&mut self.answers).take(MAX_ANSWER).read_until(b'\n', &mut line).await;
             line
         };
-        match timeout(limit, exchange).await {
-            Ok(line) if line.ends_with(b"\n") => Ok(Answer::Line(String::from_utf8_lossy(&line).into_owned())),
-            Ok(line) if line.len() as u64 == MAX_ANSWER => {
+        match in_time(limit, exchange).await {
+            Some(line) if line.ends_with(b"\n") => Ok(Answer::Line(String::from_utf8_lossy(&line).into_owned())),
+            Some(line) if line.len() as u64 == MAX_ANSWER => {
                 self.kill().await.map_err(machine)?;
                 Ok(Answer::TooLong)
             }
-            Ok(_) => Ok(Answer::Ended(self.end().await.map_err(machine)?)),
-            Err(_) => {
+            Some(_) => Ok(Answer::Ended(self.end().await.map_err(machine)?)),
+            None => {
                 let stopped = self.group.leader().is_some_and(is_stopped);
                 self.kill().await.map_err(machine)?;
                 Ok(Answer::Ended(if stopped { Ended::Stopped } else { Ended::TimedOut }))

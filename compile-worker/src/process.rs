@@ -3,7 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use bluefin_common::control_group::ControlGroup;
@@ -14,7 +16,7 @@ use bluefin_common::secrets;
 use rustix::process::{Pid, Resource, Signal};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::error::Error;
 use crate::sandbox::SandboxLimits;
@@ -22,10 +24,13 @@ use crate::sandbox::SandboxLimits;
 /// Bytes of diagnostics that are kept; the first ones say what is wrong.
 pub(crate) const MAX_OUTPUT: usize = 64 << 10;
 
+/// As many times its limit a compile may take on an overloaded machine.
+const MOST_PATIENCE: f64 = 10.0;
+
 /// Bounds of one compile.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Wall-clock time.
+    /// Time of a processor, and of the wall clock where the machine is not overloaded.
     pub time: Duration,
     /// Address space of each process.
     pub memory_bytes: u64,
@@ -69,7 +74,7 @@ impl Limits {
     pub(crate) fn sandbox(&self, program: &OsStr) -> SandboxLimits {
         let readable = || files::own(Path::new(program)).into_iter().chain(self.readable.iter().cloned()).collect();
         SandboxLimits {
-            // The wall clock ends a compile first, unless the compiler runs threads.
+            // The wall clock ends a compile first, unless the compiler runs threads, or the machine is overloaded.
             cpu_seconds: Some(self.time.as_secs() + 2),
             memory_bytes: Some(self.memory_bytes),
             file_bytes: Some(self.file_bytes),
@@ -123,8 +128,8 @@ pub(crate) async fn run(
         };
         Ok((child.wait().await?, output))
     };
-    match timeout(limits.time, work).await {
-        Ok(Ok((status, output))) => {
+    match in_time(limits.time, work).await {
+        Some(Ok((status, output))) => {
             // Reaped: its number may belong to another group by now.
             group.disarm();
             // A driver says so of its parts, and exits.
@@ -135,8 +140,8 @@ pub(crate) async fn run(
             }
             Ok(Ended::Exited { status, output })
         }
-        Ok(Err(source)) => Err(machine(source)),
-        Err(_) => {
+        Some(Err(source)) => Err(machine(source)),
+        None => {
             let stopped = group.leader().is_some_and(is_stopped);
             drop(group);
             // Reaps it; it was killed, so this is short.
@@ -144,6 +149,33 @@ pub(crate) async fn run(
             Ok(if stopped { Ended::Stopped } else { Ended::TimedOut })
         }
     }
+}
+
+/// What `work` comes to within `limit`. Where more wants to run than the machine has CPUs it gets as much longer, up to [`MOST_PATIENCE`] times:
+/// what other work slows down is no failure of a candidate.
+pub(crate) async fn in_time<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    within(limit, overload, work).await
+}
+
+/// [`in_time`] by what `overload` says when time is up.
+async fn within<T>(limit: Duration, overload: impl Fn() -> f64, work: impl Future<Output = T>) -> Option<T> {
+    let begun = Instant::now();
+    let mut work = pin!(work);
+    let mut left = limit;
+    while !left.is_zero() {
+        if let Ok(done) = timeout(left, &mut work).await {
+            return Some(done);
+        }
+        left = limit.mul_f64(overload().clamp(1.0, MOST_PATIENCE)).saturating_sub(begun.elapsed());
+    }
+    None
+}
+
+/// Threads that want to run, for each CPU that this process may run on; nothing where nobody says.
+fn overload() -> f64 {
+    let load = std::fs::read_to_string("/proc/loadavg").ok();
+    let load = load.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+    load.unwrap_or_default() / available_parallelism().map_or(1, usize::from) as f64
 }
 
 /// `command` in `folder`, behind `launcher` if there is one, which sets the `limits`: with an environment that is the same on all
@@ -200,4 +232,26 @@ async fn read_start(mut from: impl AsyncRead + Unpin) -> std::io::Result<String>
         kept.extend_from_slice(chunk.get(..count.min(room)).unwrap_or_default());
     }
     Ok(secrets::scrub(&String::from_utf8_lossy(&kept)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_overloaded_machine_has_more_time() {
+        let limit = Duration::from_millis(50);
+        let late = || sleep(3 * limit);
+        assert_eq!(within(limit, || 0.5, late()).await, None);
+        assert_eq!(within(limit, || 40.0, late()).await, Some(()));
+        let begun = Instant::now();
+        assert_eq!(within(limit, || 40.0, pending::<()>()).await, None);
+        assert!(begun.elapsed() >= limit.mul_f64(MOST_PATIENCE), "{:?}", begun.elapsed());
+        assert_eq!(within(limit, || 0.0, ready(1)).await, Some(1));
+        assert!(overload() >= 0.0);
+    }
 }
