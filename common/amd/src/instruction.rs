@@ -166,7 +166,7 @@ pub(crate) struct Vector {
     pub mask: Option<u8>,
     pub bitwise: bool,
     pub upward: bool,
-    /// No change, no permutation, no change of the output, 32 bits throughout.
+    /// No change, no permutation, no change of the output, whole registers throughout.
     pub simple: bool,
     pub dpp: Option<Dpp>,
     pub output: Output,

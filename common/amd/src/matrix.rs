@@ -382,8 +382,8 @@ impl Matrix {
             return None;
         }
         let are_copies = |values: &[u32; 64]| {
-            let (first, others) = values[..lanes.min(64)].split_at(16);
-            others.chunks_exact(16).all(|other| other == first)
+            let Some((first, others)) = values[..lanes.min(64)].as_chunks::<16>().0.split_first() else { return true };
+            others.iter().all(|other| other == first)
         };
         let find = |operand, registers: &[[u32; 64]]| {
             registers.iter().enumerate().filter(|(_, values)| !are_copies(values)).find_map(|(register, values)| {

@@ -207,7 +207,7 @@ pub(crate) fn mask_where<T: Copy>(a: &[T], b: &[T], holds: impl Fn(T, T) -> bool
     pieces.fold(0, |mask, (at, piece)| mask | u64::from_le_bytes(*piece).wrapping_mul(GATHER) >> 56 << (PIECE * at))
 }
 
-const BITS: [u32; LANES / 2] = {
+pub(crate) const BITS: [u32; LANES / 2] = {
     let (mut bits, mut at) = ([0; LANES / 2], 0);
     while at < LANES / 2 {
         bits[at] = 1 << at;

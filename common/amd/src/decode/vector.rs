@@ -253,11 +253,12 @@ impl Decoder<'_> {
         };
         let to = self.destination(raw, &definition, name, first, op_sel)?;
         let dpp = modifiers.dpp;
-        let narrow = |kind: &Kind| matches!(kind, Kind::U32 | Kind::F32 | Kind::Mask);
+        let is_wide = matches!(definition.run, Run::Wide(_));
+        let whole = |kind: &Kind| matches!(kind, Kind::U32 | Kind::F32 | Kind::Mask) || is_wide && kind.is_wide();
         let simple = dpp.is_none()
             && output == Output::default()
-            && definition.sources.iter().all(narrow)
-            && narrow(&definition.result)
+            && definition.sources.iter().all(whole)
+            && whole(&definition.result)
             && sources.iter().all(|source| source.change == Default::default())
             && matches!(to, Destination::Vgpr(_) | Destination::Mask(_) | Destination::Exec(_));
         Ok(Vector {

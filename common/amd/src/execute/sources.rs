@@ -219,6 +219,32 @@ pub(super) fn wide(
     poison
 }
 
+/// A source as 64 bits, without any change; lanes of which something was not written.
+#[inline]
+pub(super) fn wide_simple(registers: &Registers, source: &VectorSource, room: &mut [u64; LANES]) -> u64 {
+    let room = &mut room[..registers.lanes];
+    match source.at {
+        Source::Vgpr(at) if source.kind.is_wide() => {
+            let (low, high) = (&registers.v[usize::from(at)], &registers.v[usize::from(at) + 1]);
+            for ((wide, low), high) in room.iter_mut().zip(low).zip(high) {
+                *wide = u64::from(*low) | u64::from(*high) << 32;
+            }
+            registers.poisoned(at) | registers.poisoned(at + 1)
+        }
+        Source::Vgpr(at) => {
+            for (wide, value) in room.iter_mut().zip(&registers.v[usize::from(at)]) {
+                *wide = u64::from(*value);
+            }
+            registers.poisoned(at)
+        }
+        other => {
+            let (value, unwritten) = scalar(registers, other, source.kind.is_wide());
+            room.fill(if source.kind.is_wide() { value } else { value & 0xffff_ffff });
+            if unwritten { u64::MAX } else { 0 }
+        }
+    }
+}
+
 /// One half of a packed source.
 pub(super) fn packed_half(
     registers: &Registers,

@@ -2,7 +2,7 @@
 
 use super::packed::{mix, move_pair, packed, packed_move, packed_pair};
 use super::result::{change, put, put_mask};
-use super::sources::{dwords, narrow, poisoned, wide};
+use super::sources::{dwords, narrow, poisoned, wide, wide_simple};
 use crate::instruction::{Destination, Output, Source, Vector};
 use crate::number::{self, Comparison, F16, F32, F64, Mode};
 use crate::operations::vector::{Kind, Narrow, Run, compare_integers};
@@ -163,6 +163,46 @@ fn simple(wave: &mut Wave, room: &mut Temporaries, vector: &Vector, exec: u64) -
             };
             let poison = union(registers, vector);
             Some(put_mask(&mut wave.registers, vector.to, mask, poison, exec))
+        }
+        Run::Wide(run) => {
+            let Destination::Vgpr(to) = vector.to else { return None };
+            let mut unwritten = 0;
+            for (source, values) in vector.sources.iter().zip(&mut room.wide).take(vector.count) {
+                unwritten |= wide_simple(&wave.registers, source, values);
+            }
+            if unwritten & exec != 0 {
+                return None;
+            }
+            let (lanes, [a, b, c]) = (wave.registers.lanes, &room.wide);
+            run(&wave.mode, &mut room.wide_out[..lanes], [&a[..lanes], &b[..lanes], &c[..lanes]]);
+            let halves = room.out.iter_mut().zip(&mut room.second);
+            for ((low, high), value) in halves.zip(&room.wide_out[..lanes]) {
+                (*low, *high) = (*value as u32, (*value >> 32) as u32);
+            }
+            wave.registers.write(to, &room.out, exec, 0);
+            if vector.result.is_wide() {
+                wave.registers.write(to + 1, &room.second, exec, 0);
+            }
+            Some(Ok(()))
+        }
+        Run::NarrowCarry(run) => {
+            let Destination::Vgpr(to) = vector.to else { return None };
+            let registers = &wave.registers;
+            let (mask, unknown) = carry_in(registers, vector);
+            let poison = unknown | union(registers, vector);
+            let [first, second, third] = &mut room.sources;
+            let (a, b) =
+                (dwords(registers, vector.sources[0].at, first), dwords(registers, vector.sources[1].at, second));
+            let c = if vector.count > 2 { dwords(registers, vector.sources[2].at, third) } else { a };
+            let lanes = registers.lanes;
+            let carries = run(&wave.mode, &mut room.out[..lanes], [&a[..lanes], &b[..lanes], &c[..lanes]], mask);
+            if let Some(to) = vector.mask_to
+                && let Err(raised) = wave.registers.set_mask(to, carries & exec, poison & exec)
+            {
+                return Some(Err(raised));
+            }
+            wave.registers.write(to, &room.out, exec, poison);
+            Some(Ok(()))
         }
         _ => None,
     }

@@ -7,7 +7,7 @@ use crate::number::{F32, Format, bf16_from_f32, bf16_to_f32, half_to_single, sin
 
 /// Where the rows of a result are.
 pub(super) trait Rows {
-    type Value: Copy;
+    type Value: Copy + Default;
 
     fn load<const SIZE: usize>(&self, block: usize, row: usize) -> [Self::Value; SIZE];
 
@@ -72,7 +72,8 @@ impl Rows for Singles<'_> {
 /// The bits of a result; a NaN is the default one, whatever the host makes.
 #[inline(always)]
 fn bits_of(value: f32) -> u32 {
-    if value.is_nan() { F32::DEFAULT_NAN as u32 } else { value.to_bits() }
+    let nan = if value.is_nan() { u32::MAX } else { 0 };
+    value.to_bits() & !nan | F32::DEFAULT_NAN as u32 & nan
 }
 
 /// FP32 in registers, D having C, whose signs stay. Apart from the others, which keep loops over it from becoming vector instructions.
@@ -96,8 +97,11 @@ impl Rows for Plain<'_> {
     #[inline(always)]
     fn store<const SIZE: usize>(&mut self, block: usize, row: usize, values: &[f32; SIZE]) {
         let place = self.results.place(block, row);
-        let words = &mut self.d[place.register][place.lane..place.lane + SIZE];
-        words.iter_mut().zip(values).for_each(|(word, value)| *word = bits_of(*value));
+        let mut words = [0; SIZE];
+        for (word, value) in words.iter_mut().zip(values) {
+            *word = bits_of(*value);
+        }
+        self.d[place.register][place.lane..place.lane + SIZE].copy_from_slice(&words);
     }
 }
 

@@ -1,13 +1,15 @@
 //! The products themselves, over matrices in memory: A as rows of k (`a[(block * depth + k) * size + row]`), B alike with its
 //! columns, the result in rows. Inner loops run over the columns, which are adjacent, so that they become vector instructions.
 
+use pulp::Simd;
+
 use super::rows::Rows;
 use super::shape::Shape;
 
 /// How the products of a row are summed.
 pub(super) trait Rule {
     type Factor: Copy;
-    type Value: Copy;
+    type Value: Copy + Default;
 
     /// Adds to a row of the result. `a` and `b` are rows of k of its block, `index` is the row's own.
     fn add<const SIZE: usize>(
@@ -18,7 +20,26 @@ pub(super) trait Rule {
         b: &[[Self::Factor; SIZE]],
         row: &mut [Self::Value; SIZE],
     );
+
+    /// The same of rows from `first` on. Sums that wait for themselves are worth being computed beside each other.
+    #[inline(always)]
+    fn add_rows<S: Simd, const SIZE: usize>(
+        &self,
+        _: S,
+        block: usize,
+        first: usize,
+        a: &[[Self::Factor; SIZE]],
+        b: &[[Self::Factor; SIZE]],
+        rows: &mut [[Self::Value; SIZE]; ROWS],
+    ) {
+        for (row, index) in rows.iter_mut().zip(first..) {
+            self.add(block, index, a, b, row);
+        }
+    }
 }
+
+/// Rows that are computed together.
+const ROWS: usize = 4;
 
 /// A product to be computed with the widest vectors that the host has.
 pub(super) struct Product<'a, R: Rule, W> {
@@ -37,14 +58,26 @@ impl<R: Rule, W: Rows<Value = R::Value>> Product<'_, R, W> {
     }
 
     #[inline(always)]
-    fn sized<const SIZE: usize>(mut self) {
+    fn sized<S: Simd, const SIZE: usize>(mut self, simd: S) {
         let depth = self.shape.depth;
         let (a, b) = (self.a.as_chunks::<SIZE>().0, self.b.as_chunks::<SIZE>().0);
         for block in 0..self.shape.blocks {
             let factors = block * depth..(block + 1) * depth;
-            for index in self.rows.clone() {
+            let (a, b) = (&a[factors.clone()], &b[factors]);
+            let alone = self.rows.len() % ROWS;
+            for first in self.rows.clone().step_by(ROWS).take(self.rows.len() / ROWS) {
+                let mut rows = [[R::Value::default(); SIZE]; ROWS];
+                for (row, index) in rows.iter_mut().zip(first..) {
+                    *row = self.result.load(block, index);
+                }
+                self.rule.add_rows(simd, block, first, a, b, &mut rows);
+                for (row, index) in rows.iter().zip(first..) {
+                    self.result.store(block, index, row);
+                }
+            }
+            for index in self.rows.end - alone..self.rows.end {
                 let mut row = self.result.load::<SIZE>(block, index);
-                self.rule.add(block, index, &a[factors.clone()], &b[factors.clone()], &mut row);
+                self.rule.add(block, index, a, b, &mut row);
                 self.result.store(block, index, &row);
             }
         }
@@ -55,11 +88,11 @@ impl<R: Rule, W: Rows<Value = R::Value>> pulp::WithSimd for Product<'_, R, W> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         match self.shape.size {
-            4 => self.sized::<4>(),
-            16 => self.sized::<16>(),
-            _ => self.sized::<32>(),
+            4 => self.sized::<S, 4>(simd),
+            16 => self.sized::<S, 16>(simd),
+            _ => self.sized::<S, 32>(simd),
         }
     }
 }
@@ -88,6 +121,50 @@ impl Rule for Fused {
             }
         }
         *row = sum;
+    }
+
+    #[inline(always)]
+    fn add_rows<S: Simd, const SIZE: usize>(
+        &self,
+        simd: S,
+        _: usize,
+        first: usize,
+        a: &[[f32; SIZE]],
+        b: &[[f32; SIZE]],
+        rows: &mut [[f32; SIZE]; ROWS],
+    ) {
+        fuse_rows(simd, first, a, b, rows);
+    }
+}
+
+/// Adds products to rows from `first` on.
+#[inline(always)]
+fn fuse_rows<S: Simd, const SIZE: usize>(
+    simd: S,
+    first: usize,
+    a: &[[f32; SIZE]],
+    b: &[[f32; SIZE]],
+    rows: &mut [[f32; SIZE]; ROWS],
+) {
+    let [one, two, three, four] = rows;
+    let (one, rest) = S::as_mut_simd_f32s(one);
+    if !rest.is_empty() {
+        for (row, index) in rows.iter_mut().zip(first..) {
+            Fused.add(0, index, a, b, row);
+        }
+        return;
+    }
+    let (two, three, four) = (S::as_mut_simd_f32s(two).0, S::as_mut_simd_f32s(three).0, S::as_mut_simd_f32s(four).0);
+    for at in 0..one.len() {
+        let mut sums = [one[at], two[at], three[at], four[at]];
+        for (a, b) in a.iter().zip(b) {
+            let b = S::as_simd_f32s(b).0[at];
+            sums[0] = simd.mul_add_f32s(simd.splat_f32s(a[first]), b, sums[0]);
+            sums[1] = simd.mul_add_f32s(simd.splat_f32s(a[first + 1]), b, sums[1]);
+            sums[2] = simd.mul_add_f32s(simd.splat_f32s(a[first + 2]), b, sums[2]);
+            sums[3] = simd.mul_add_f32s(simd.splat_f32s(a[first + 3]), b, sums[3]);
+        }
+        [one[at], two[at], three[at], four[at]] = sums;
     }
 }
 
@@ -224,5 +301,26 @@ impl Rule for Lossless {
             }
         }
         *row = all;
+    }
+
+    #[inline(always)]
+    fn add_rows<S: Simd, const SIZE: usize>(
+        &self,
+        simd: S,
+        _: usize,
+        first: usize,
+        a: &[[f32; SIZE]],
+        b: &[[f32; SIZE]],
+        rows: &mut [[f32; SIZE]; ROWS],
+    ) {
+        for (a, b) in a.chunks_exact(self.group).zip(b.chunks_exact(self.group)) {
+            let mut sums = [[0.0; SIZE]; ROWS];
+            fuse_rows(simd, first, a, b, &mut sums);
+            for (row, sum) in rows.iter_mut().zip(&sums) {
+                for column in 0..SIZE {
+                    row[column] += sum[column];
+                }
+            }
+        }
     }
 }

@@ -137,13 +137,20 @@ macro_rules! wide {
 macro_rules! carry {
     ($variant:ident $type:ty, |$mode:tt, $a:tt, $b:tt, $c:tt, $bit:tt| $body:expr) => {{
         fn run(mode: &crate::number::Mode, out: &mut [$type], [a, b, c]: [&[$type]; 3], mask: u64) -> u64 {
+            use crate::registers::{BITS, LANES};
+            const HALF: usize = LANES / 2;
             let ($mode, mut carries) = (mode, 0);
-            for (lane, (((out, a), b), c)) in out.iter_mut().zip(a).zip(b).zip(c).enumerate() {
-                let ($a, $b, $c): ($type, $type, $type) = (*a, *b, *c);
-                let $bit = mask >> lane & 1 == 1;
-                let (value, carry): ($type, bool) = $body;
-                *out = value;
-                carries |= u64::from(carry) << lane;
+            let halves = out.chunks_mut(HALF).zip(a.chunks(HALF)).zip(b.chunks(HALF)).zip(c.chunks(HALF));
+            for (half, (((out, a), b), c)) in halves.enumerate() {
+                let (mask, mut bits) = ((mask >> (HALF * half)) as u32, 0);
+                for ((((out, a), b), c), bit) in out.iter_mut().zip(a).zip(b).zip(c).zip(&BITS) {
+                    let ($a, $b, $c): ($type, $type, $type) = (*a, *b, *c);
+                    let $bit = mask & bit != 0;
+                    let (value, carry): ($type, bool) = $body;
+                    *out = value;
+                    bits |= if carry { *bit } else { 0 };
+                }
+                carries |= u64::from(bits) << (HALF * half);
             }
             carries
         }

@@ -5,6 +5,9 @@ use std::ops::Range;
 use super::toucher::{How, Toucher};
 use crate::registers::LANES;
 
+/// Lanes whose marks are looked at together.
+const PIECE: usize = 16;
+
 /// The marks of words. What is done to them here is done as [`Toucher::touch`] does it.
 pub(crate) struct Marks<'a> {
     pub(super) writers: &'a mut [u32],
@@ -21,10 +24,19 @@ impl Marks<'_> {
     /// The same of so many words from each address on.
     #[inline(always)]
     pub fn read_apart<const WORDS: usize>(&mut self, addresses: &[u32], by: &Toucher<'_>) -> bool {
+        // Waves have a multiple of so many lanes.
+        let mut all = true;
+        for addresses in addresses.as_chunks().0 {
+            all &= self.read_piece::<WORDS>(addresses, by);
+        }
+        all
+    }
+
+    #[inline(always)]
+    fn read_piece<const WORDS: usize>(&mut self, addresses: &[u32; PIECE], by: &Toucher<'_>) -> bool {
         let writers = gathered::<WORDS>(self.writers, addresses);
         let mut readers = gathered::<WORDS>(self.readers, addresses);
-        let count = addresses.len();
-        let (all, changed) = note_reads(writers[..count].as_flattened(), readers[..count].as_flattened_mut(), *by);
+        let (all, changed) = note_reads(writers.as_flattened(), readers.as_flattened_mut(), *by);
         // What a wave reads again has its mark already.
         if changed {
             for (address, readers) in addresses.iter().zip(&readers) {
@@ -48,13 +60,18 @@ impl Marks<'_> {
     /// The same of so many words from each address on, none of which is another address's; nothing is noted otherwise.
     #[inline(always)]
     pub fn write_apart<const WORDS: usize>(&mut self, addresses: &[u32], by: &Toucher<'_>) -> bool {
-        let (before, count) = (gathered::<WORDS>(self.writers, addresses), addresses.len());
-        let readers = gathered::<WORDS>(self.readers, addresses);
-        if !may_write(before[..count].as_flattened(), readers[..count].as_flattened(), *by) {
+        let mut all = true;
+        for addresses in addresses.chunks(PIECE) {
+            let writers = gathered::<WORDS>(self.writers, addresses);
+            let readers = gathered::<WORDS>(self.readers, addresses);
+            let count = addresses.len();
+            all &= may_write(writers[..count].as_flattened(), readers[..count].as_flattened(), *by);
+        }
+        if !all {
             return false;
         }
         let ascending = addresses.windows(2).fold(true, |all, pair| all & (pair[0] + 4 * WORDS as u32 <= pair[1]));
-        if !ascending && !self.are_apart(addresses, &before) {
+        if !ascending && !self.are_apart::<WORDS>(addresses) {
             return false;
         }
         addresses.iter().for_each(|address| self.writers[*address as usize / 4..][..WORDS].fill(by.number));
@@ -62,24 +79,29 @@ impl Marks<'_> {
     }
 
     /// Whether no word is of two addresses: each leaves its number there, and finds it again. Otherwise all is as it was before.
-    fn are_apart<const WORDS: usize>(&mut self, addresses: &[u32], before: &[[u32; WORDS]; LANES]) -> bool {
+    fn are_apart<const WORDS: usize>(&mut self, addresses: &[u32]) -> bool {
+        let mut before = [[0; WORDS]; LANES];
+        for (before, addresses) in before.chunks_mut(PIECE).zip(addresses.chunks(PIECE)) {
+            before.copy_from_slice(&gathered(self.writers, addresses));
+        }
         let words = |address: &u32| *address as usize / 4..*address as usize / 4 + WORDS;
         addresses.iter().zip(0..).for_each(|(address, number)| self.writers[words(address)].fill(number));
         let finds = |(address, number): (&u32, u32)| self.writers[words(address)].iter().all(|of| *of == number);
         let apart = addresses.iter().zip(0..).all(finds);
         if !apart {
-            let all = addresses.iter().zip(before);
+            let all = addresses.iter().zip(&before);
             all.for_each(|(address, before)| self.writers[words(address)].copy_from_slice(before));
         }
         apart
     }
 }
 
+/// The marks of at most so many addresses.
 #[inline(always)]
-fn gathered<const WORDS: usize>(marks: &[u32], addresses: &[u32]) -> [[u32; WORDS]; LANES] {
-    let mut all = [[0; WORDS]; LANES];
+fn gathered<const WORDS: usize>(marks: &[u32], addresses: &[u32]) -> [[u32; WORDS]; PIECE] {
+    let mut all = [[0; WORDS]; PIECE];
     for (words, address) in all.iter_mut().zip(addresses) {
-        words.copy_from_slice(&marks[*address as usize / 4..][..WORDS]);
+        *words = marks[*address as usize / 4..].first_chunk().copied().unwrap_or([0; WORDS]);
     }
     all
 }

@@ -108,8 +108,9 @@ impl Block<'_> {
     fn memory_at_once(&mut self, wave: &mut Wave, memory: &Memory, parts: &Parts, exec: u64) -> Option<()> {
         let (count, dwords) = (wave.registers.lanes, parts.dwords);
         // Where that is a fault, it is met again.
-        let mut addresses = self.addresses(wave, memory, exec).ok()?;
-        let reached = reached(memory, &mut addresses, exec, count, dwords)?;
+        let mut found = self.addresses(wave, memory, exec);
+        let Ok(addresses) = &mut found else { return None };
+        let reached = reached(memory, addresses, exec, count, dwords)?;
         if reached != 0 {
             let first = addresses.of[reached.trailing_zeros() as usize];
             let (_, base) = self.memory.bank_at(first, &mut self.hint)?;
