@@ -21,9 +21,14 @@ pub struct Difference {
     pub not_numbers: u64,
     /// The first wrong element: its index, what it is, what it should be.
     pub first: Option<(u64, f64, f64)>,
+    /// The wrong element that is furthest from what it should be, of those that are numbers, in the same way.
+    pub worst: Option<(u64, f64, f64)>,
     /// Largest absolute error of a written element.
     pub max_error: f64,
 }
+
+/// Outputs of which a failure says all.
+const IN_FULL: usize = 3;
 
 impl Difference {
     /// Compares the next elements of an output. Both slices hold the same number of whole elements.
@@ -49,25 +54,44 @@ impl Difference {
             } else if got_number.is_nan() {
                 self.not_numbers += 1;
             } else {
-                self.max_error = self.max_error.max((got_number - want_number).abs());
+                let error = (got_number - want_number).abs();
+                self.max_error = self.max_error.max(error);
+                if self.worst.is_none_or(|(_, got, want)| error > (got - want).abs()) {
+                    self.worst = Some((index, got_number, want_number));
+                }
             }
             self.first.get_or_insert((index, got_number, want_number));
         }
     }
 
-    /// The failure that this is for the output named `name`; `None` if all elements are right.
+    /// Whether all elements are right.
     #[must_use]
-    pub fn failure(&self, name: &str) -> Option<Failure> {
-        if self.wrong == 0 {
-            return None;
-        }
-        let kind = match self {
+    pub fn is_right(&self) -> bool {
+        self.wrong == 0
+    }
+
+    fn kind(&self) -> FailureKind {
+        match self {
             Self { unwritten: 1.., .. } => FailureKind::OutputNotWritten,
             Self { not_numbers: 1.., .. } => FailureKind::NotANumber,
             _ => FailureKind::WrongResult,
-        };
-        Some(Failure::new(kind, format!("output {name}: {self}")))
+        }
     }
+}
+
+/// The failure that outputs are, by their names; `None` if all of them are right. Its kind is that of the first wrong one. It says all of
+/// a few outputs, and names the others.
+#[must_use]
+pub fn failure<'a>(outputs: impl IntoIterator<Item = (&'a str, Difference)>) -> Option<Failure> {
+    let wrong: Vec<(&str, Difference)> = outputs.into_iter().filter(|(_, difference)| !difference.is_right()).collect();
+    let (_, first) = wrong.first()?;
+    let (full, others) = wrong.split_at(IN_FULL.min(wrong.len()));
+    let mut said: Vec<String> = full.iter().map(|(name, difference)| format!("output {name}: {difference}")).collect();
+    if !others.is_empty() {
+        let names: Vec<&str> = others.iter().map(|(name, _)| *name).collect();
+        said.push(format!("{} more outputs wrong: {}", others.len(), names.join(", ")));
+    }
+    Some(Failure::new(first.kind(), said.join("; ")))
 }
 
 /// How far an output of one run of the reference is from that of another.
@@ -113,7 +137,7 @@ impl Runs {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { elements, wrong, unwritten, not_numbers, first, max_error } = self;
+        let Self { elements, wrong, unwritten, not_numbers, first, worst, max_error } = self;
         if let Some((index, got, want)) = first {
             write!(f, "element {index}: found {got}, expected {want}; ")?;
         }
@@ -121,7 +145,11 @@ impl fmt::Display for Difference {
         if *not_numbers > 0 {
             write!(f, "{not_numbers} not a number, ")?;
         }
-        write!(f, "max absolute error {max_error:e}")
+        write!(f, "max absolute error {max_error:e}")?;
+        match worst.filter(|(index, ..)| first.is_none_or(|(first, ..)| first != *index)) {
+            Some((index, got, want)) => write!(f, ", worst element {index}: found {got}, expected {want}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -157,20 +185,39 @@ mod tests {
     #[test]
     fn within_tolerance() {
         let difference = compare(&[1.0, 100.9, 0.0005, -2.0], &[1.0, 100.0, 0.0, -2.01]);
-        assert_eq!(difference.failure("y"), None);
+        assert!(difference.is_right());
         assert!((difference.max_error - 0.9).abs() < 1e-5);
     }
 
     #[test]
-    fn the_first_wrong_element_is_named() {
+    fn the_first_and_the_worst_wrong_element_are_named() {
         let difference = compare(&[1.0, 2.0, 3.5, 7.0], &[1.0, 2.0, 3.0, 4.0]);
-        let failure = difference.failure("y").unwrap();
-        assert_eq!(failure.kind, FailureKind::WrongResult);
+        let found = failure([("y", difference)]).unwrap();
+        assert_eq!(found.kind, FailureKind::WrongResult);
         assert_eq!(
-            failure.detail,
+            found.detail,
             "output y: element 2: found 3.5, expected 3; 2 of 4 elements wrong, 0 of them not written, \
-             max absolute error 3e0"
+             max absolute error 3e0, worst element 3: found 7, expected 4"
         );
+        let one = failure([("y", compare(&[1.0, 2.0], &[1.0, 4.0]))]).unwrap();
+        assert!(one.detail.ends_with("max absolute error 2e0"), "{}", one.detail);
+    }
+
+    #[test]
+    fn every_wrong_output_is_named() {
+        let wrong = |got: f32| compare(&[got], &[1.0]);
+        let all = [("a", 2.0), ("b", 1.0), ("c", f32::NAN), ("d", 3.0), ("e", 4.0), ("f", 5.0)];
+        let found = failure(all[..3].iter().map(|(name, got)| (*name, wrong(*got)))).unwrap();
+        assert_eq!(found.kind, FailureKind::WrongResult);
+        assert_eq!(
+            found.detail,
+            "output a: element 0: found 2, expected 1; 1 of 1 elements wrong, 0 of them not written, \
+             max absolute error 1e0; output c: element 0: found NaN, expected 1; 1 of 1 elements wrong, \
+             0 of them not written, 1 not a number, max absolute error 0e0"
+        );
+        let found = failure(all.iter().map(|(name, got)| (*name, wrong(*got)))).unwrap();
+        assert!(found.detail.contains("; output d: "), "{}", found.detail);
+        assert!(found.detail.ends_with("; 2 more outputs wrong: e, f"), "{}", found.detail);
     }
 
     #[test]
@@ -188,32 +235,32 @@ mod tests {
         let mut got = bytes(&[1.0, 0.0]);
         fill_poison(DataType::Fp32, &mut got[4..]);
         difference.compare(DataType::Fp32, &got, &bytes(&[1.0, 2.0]), &TOLERANCE);
-        assert_eq!(difference.failure("y").unwrap().kind, FailureKind::OutputNotWritten);
+        assert_eq!(failure([("y", difference)]).unwrap().kind, FailureKind::OutputNotWritten);
         let mut integers = Difference::default();
         let (got, want) =
             ([1_i32.to_ne_bytes(), [0xA5; 4]].concat(), [1_i32.to_ne_bytes(), 2_i32.to_ne_bytes()].concat());
         integers.compare(DataType::Int32, &got, &want, &TOLERANCE);
-        assert_eq!(integers.failure("y").unwrap().kind, FailureKind::OutputNotWritten);
+        assert_eq!(failure([("y", integers)]).unwrap().kind, FailureKind::OutputNotWritten);
     }
 
     #[test]
     fn not_a_number_is_a_kind_of_its_own() {
-        let failure = compare(&[1.0, f32::NAN, 5.0], &[1.0, 2.0, 3.0]).failure("y").unwrap();
-        assert_eq!(failure.kind, FailureKind::NotANumber);
+        let found = failure([("y", compare(&[1.0, f32::NAN, 5.0], &[1.0, 2.0, 3.0]))]).unwrap();
+        assert_eq!(found.kind, FailureKind::NotANumber);
         assert!(
-            failure.detail.contains("2 of 3 elements wrong, 0 of them not written, 1 not a number"),
+            found.detail.contains("2 of 3 elements wrong, 0 of them not written, 1 not a number"),
             "{}",
-            failure.detail
+            found.detail
         );
     }
 
     #[test]
     fn what_the_reference_has_too_is_right() {
-        assert_eq!(compare(&[f32::NAN, f32::INFINITY], &[f32::NAN, f32::INFINITY]).failure("y"), None);
+        assert_eq!(failure([("y", compare(&[f32::NAN, f32::INFINITY], &[f32::NAN, f32::INFINITY]))]), None);
         let quiet = [0x7FC0_0001_u32.to_ne_bytes()].concat();
         let mut difference = Difference::default();
         difference.compare(DataType::Fp32, &quiet, &bytes(&[f32::NAN]), &TOLERANCE);
-        assert_eq!(difference.failure("y"), None);
+        assert_eq!(failure([("y", difference)]), None);
     }
 
     #[test]
@@ -234,9 +281,9 @@ mod tests {
 
     #[test]
     fn infinities_are_not_close_to_anything() {
-        assert!(compare(&[f32::INFINITY], &[1e30]).failure("y").is_some());
-        assert!(compare(&[1e30], &[f32::INFINITY]).failure("y").is_some());
-        assert!(compare(&[f32::NEG_INFINITY], &[f32::INFINITY]).failure("y").is_some());
-        assert!(compare(&[1.0], &[f32::NAN]).failure("y").is_some());
+        assert!(failure([("y", compare(&[f32::INFINITY], &[1e30]))]).is_some());
+        assert!(failure([("y", compare(&[1e30], &[f32::INFINITY]))]).is_some());
+        assert!(failure([("y", compare(&[f32::NEG_INFINITY], &[f32::INFINITY]))]).is_some());
+        assert!(failure([("y", compare(&[1.0], &[f32::NAN]))]).is_some());
     }
 }

@@ -11,7 +11,7 @@ use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::task::{Buffer, Role, Task, Tolerance};
 
 pub use self::mutants::{Mutant, MutantOutcome};
-use crate::check::{Difference, Runs};
+use crate::check::{Difference, Runs, failure};
 use crate::contents::{Contents, source_of};
 use crate::elements::{Random, is_poison};
 use crate::layout::seed_of;
@@ -165,14 +165,12 @@ impl Executor {
     ) -> Attempt<Executed> {
         let (found, executed) = self.execute(posed, built, loaded, without)?;
         let all = posed.task.buffers.iter().zip(found.iter().zip(&posed.after)).zip(&posed.tolerances);
-        for ((buffer, (found, expected)), tolerance) in all {
+        let outputs = all.map(|((buffer, (found, expected)), tolerance)| {
             let mut difference = Difference::default();
             difference.compare(buffer.data_type, found, expected, tolerance);
-            if let Some(failure) = difference.failure(&buffer.name) {
-                return Err(failure);
-            }
-        }
-        Ok(executed)
+            (buffer.name.as_str(), difference)
+        });
+        failure(outputs).map_or(Ok(executed), Err)
     }
 
     /// What all buffers hold after the launches of `built`.

@@ -9,7 +9,7 @@ use bluefin_common::target::Target;
 use bluefin_common::task::{Buffer, Role, Task, Tolerance};
 
 use super::checker::{Checker, Places, Pose, is_on_device, kept, outputs};
-use crate::check::{Difference, Runs};
+use crate::check::{Difference, Runs, failure};
 use crate::contents::{Contents, source_of};
 use crate::device::{Buffers, Device, DeviceError, Refill, Saved};
 use crate::elements::{fill_poison, is_poison};
@@ -370,17 +370,16 @@ impl<D: Device> Posed<D> {
     /// Compares the outputs in the first copy with the answer.
     fn check_outputs(&self, device: &D) -> Result<(), Finding> {
         let all = self.task.buffers.iter().zip(self.layout.ranges()).zip(&self.tolerances);
+        let mut outputs = Vec::new();
         for ((buffer, range), tolerance) in all.filter(|((buffer, _), _)| buffer.role.is_written()) {
             let mut difference = Difference::default();
             self.compare(device, range, |_, now, answer| {
                 difference.compare(buffer.data_type, now, answer, tolerance);
                 None::<()>
             })?;
-            if let Some(failure) = difference.failure(&buffer.name) {
-                return Err(Finding { failure, tainted: false });
-            }
+            outputs.push((buffer.name.as_str(), difference));
         }
-        Ok(())
+        failure(outputs).map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// Reads what lies between two offsets of the first copy beside the same of the original, in chunks of whole elements,
