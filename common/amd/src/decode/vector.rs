@@ -154,10 +154,14 @@ impl Decoder<'_> {
         let saturates = output.clamp.then(|| find(&format!("{name} clamp"))).flatten();
         let by_table = modifiers.table.and_then(|table| newer::bit_operation(name, table));
         let definition = saturates.or(by_table).or_else(|| find(name)).ok_or_else(refused)?;
-        if saturates.is_some() {
+        if !definition.result.is_float() {
+            if output.omod != 0 {
+                return Err(format!("a factor of the result of {mnemonic}, which is no float"));
+            }
+            if output.clamp && saturates.is_none() && !saturating::always_fits(name) {
+                return Err(format!("clamp of {mnemonic}, of which no document says what it does"));
+            }
             output.clamp = false;
-        } else if output != Output::default() && !definition.result.is_float() {
-            return Err(format!("clamp of {mnemonic}"));
         }
         let packed = matches!(definition.run, Run::Packed(_));
         let mut operands = raw.encoded.operands.iter().peekable();

@@ -23,11 +23,11 @@ pub(crate) fn rows() -> Vec<Row> {
     .concat()
 }
 
-fn i24(value: u32) -> i64 {
+pub(super) fn i24(value: u32) -> i64 {
     i64::from((value << 8) as i32 >> 8)
 }
 
-fn u24(value: u32) -> u64 {
+pub(super) fn u24(value: u32) -> u64 {
     u64::from(value & 0xff_ffff)
 }
 

@@ -1,13 +1,47 @@
-//! Integers with `clamp`, whose results saturate: sums of differences, dot products, and gfx9's names of 16-bit sums.
+//! Integers with `clamp`, whose results saturate: products, sums of differences, dot products, and gfx9's names of 16-bit sums.
 
+use super::integer::{i24, u24};
 use super::media::{difference, four, masked_difference};
-use super::vector::{Definition, define, lanes, wide};
+use super::vector::{Definition, Run, define, lanes, wide};
 use crate::number::{self, Lanes};
 
 type Row = (&'static str, Definition);
 
 pub(crate) fn rows() -> Vec<Row> {
-    [sums(), differences(), dots()].concat()
+    [sums(), products(), differences(), dots()].concat()
+}
+
+/// Whether no result can be beyond what is representable, so that `clamp` changes none: of extremes, of shifts to the right, and of upper
+/// parts of products.
+pub(crate) fn always_fits(name: &str) -> bool {
+    const STEMS: [&str; 9] = ["min", "max", "min3", "max3", "med3", "minmax", "maxmin", "lshrrev", "ashrrev"];
+    let name = name.strip_prefix("pk_").unwrap_or(name);
+    let is_upper = matches!(name, "mul_hi_u32_u24" | "mul_hi_i32_i24");
+    is_upper || name.split_once('_').is_some_and(|(stem, _)| STEMS.contains(&stem))
+}
+
+/// "The result must be clamped to the largest and smallest representable value" (LLVM, "Syntax of AMDGPU Instruction Modifiers", clamp): as
+/// multiply-adds to which nothing is added.
+fn products() -> Vec<Row> {
+    let low = define!(U16 [U16 U16]; lanes!(|_, a, b, _| (a * b).min(0xffff)));
+    let packed = match low.run {
+        Run::Narrow(run) => Definition { run: Run::Packed(run), ..low },
+        _ => low,
+    };
+    vec![
+        ("mul_lo_u16 clamp", low),
+        ("pk_mul_lo_u16 clamp", packed),
+        (
+            "mul_u32_u24 clamp",
+            define!(U32 [U32 U32]; lanes!(|_, a, b, _| u32::try_from(u24(a) * u24(b)).unwrap_or(u32::MAX))),
+        ),
+        (
+            "mul_i32_i24 clamp",
+            define!(U32 [U32 U32]; lanes!(|_, a, b, _| {
+                (i24(a) * i24(b)).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32
+            })),
+        ),
+    ]
 }
 
 fn sums() -> Vec<Row> {

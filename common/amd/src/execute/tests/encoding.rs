@@ -271,5 +271,11 @@ fn what_is_not_understood_is_refused_with_its_words() {
     // An odd pair, of scalar and of vector registers.
     assert!(refused("gfx942", &[0xbe80_0103]).contains("scalar register 3"));
     assert!(refused("gfx942", &[0x7e00_3103]).contains("vector register 3"));
+    // What saturating would be of bits, no document says.
+    let target = Target::named("gfx942").expect("a target");
+    let of = lines(&[(0, vec![0xd384_c001, 0x1802_0702])], &Default::default(), target, target.lanes);
+    let (_, instruction) = decode_lines(of, target, target.lanes).remove(0);
+    let Action::Unimplemented(what) = &instruction.action else { panic!("a shift to the left that saturates") };
+    assert!(what.contains("clamp of v_pk_lshlrev_b16, of which no document says"), "{what}");
     assert!(refused("gfx942", &[0xd3ff_ffff, 0]).contains("D3FFFFFF"));
 }
