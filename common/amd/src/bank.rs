@@ -4,7 +4,7 @@ pub(crate) mod lanes;
 
 use std::ops::Range;
 
-use crate::races::{LDS, Raced, Races};
+use crate::races::{LDS, Raced, Races, differ_by_rounding};
 use crate::shadow::{Conflict, Met, Shadow, Toucher};
 use crate::verdict::{Access, Fault, Place, Use};
 
@@ -64,7 +64,7 @@ impl Bank<'_> {
         let (place, other) = (self.place(met.at), met.conflict.other(|number| block_of(starts, number)));
         match met.conflict {
             Conflict::Stale { .. } => Fault::Stale { place, other, missing: "buffer_gl0_inv" },
-            _ => Fault::Race { access, place, other, wrote: met.conflict.wrote() },
+            _ => Fault::Race { access, place, other, wrote: met.conflict.wrote(), rounding: false },
         }
     }
 
@@ -139,11 +139,17 @@ impl Bank<'_> {
         let Some(met) = met else { return Ok(()) };
         // Whoever writes what is there already changes nothing: a flag that many set, or few elements that are spread over many lanes.
         let clean = poison & ((1 << piece.len()) - 1) == 0;
-        let same = clean && self.bytes[piece.clone()] == *data && self.written[piece.clone()].iter().all(|by| *by == 1);
+        let clean = clean && self.written[piece.clone()].iter().all(|by| *by == 1);
+        let same = clean && self.bytes[piece.clone()] == *data;
         if met.conflict.wrote() && same && !met.atomic {
             return Ok(());
         }
-        let fault = self.race(Access::Write, met, to.starts);
+        let mut fault = self.race(Access::Write, met, to.starts);
+        if let (Fault::Race { wrote: true, rounding, .. }, true) = (&mut fault, clean)
+            && let (Some(old), Some(new)) = (self.bytes[piece.clone()].first_chunk(), data.first_chunk())
+        {
+            *rounding = differ_by_rounding(u32::from_le_bytes(*old), u32::from_le_bytes(*new));
+        }
         if met.conflict.wrote() || met.atomic || to.races.is_full() {
             return Err(fault);
         }

@@ -15,6 +15,16 @@ const MOST_WRITES: usize = 1 << 16;
 /// Set in the key of a place of LDS.
 pub(crate) const LDS: u64 = 1 << 63;
 
+/// Whether two words are FP32 numbers a few roundings apart, as sums of the same numbers are in another order. What is hardly meant as
+/// FP32 is not: small integers, as denormals are, and zeros.
+pub(crate) fn differ_by_rounding(one: u32, other: u32) -> bool {
+    const FEW: u32 = 4;
+    const USUAL: std::ops::Range<f32> = 1e-18..1e18;
+    let usual = |word: u32| USUAL.contains(&f32::from_bits(word).abs());
+    // Of one sign, those of neighbours are neighbours.
+    usual(one) && usual(other) && one != other && one.abs_diff(other) <= FEW
+}
+
 /// Who met a fault, and where.
 #[derive(Clone, Debug)]
 pub(crate) struct Met {
@@ -183,5 +193,20 @@ impl Overwrite {
             clock: &self.clock,
             how: How::Plain,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roundings_are_told_from_other_values() {
+        let close = |one: f32, other: f32| differ_by_rounding(one.to_bits(), other.to_bits());
+        assert!(close(0.1 + 0.2, 0.3_f32.next_up()) || close(0.1 + 0.2, 0.3_f32.next_down()));
+        assert!(close(-1.0, (-1.0_f32).next_up()));
+        assert!(!close(1.0, 1.0) && !close(1.0, 1.001) && !close(1.0, -1.0) && !close(0.0, -0.0));
+        assert!(!differ_by_rounding(3, 4), "integers");
+        assert!(!close(f32::INFINITY, f32::MAX) && !close(f32::NAN, 1.0));
     }
 }

@@ -197,8 +197,9 @@ pub enum Fault {
     Misaligned { access: Access, bytes: u32, place: Place },
     /// A value that nobody wrote, or that was made of one, is used.
     Unwritten { used: Use, origin: Option<String> },
-    /// Two touch one place, one of them writing, and nothing orders them.
-    Race { access: Access, place: Place, other: Other, wrote: bool },
+    /// Two touch one place, one of them writing, and nothing orders them. `rounding`: both write, and what they write is, as FP32, a few
+    /// roundings apart.
+    Race { access: Access, place: Place, other: Other, wrote: bool, rounding: bool },
     /// What another wave wrote is read behind a barrier or an atomic, but a cache may hold what was there before: an instruction is
     /// missing that empties it.
     Stale { place: Place, other: Other, missing: &'static str },
@@ -248,12 +249,14 @@ impl fmt::Display for Fault {
                     None => Ok(()),
                 }
             }
-            Self::Race { access, place, other: other @ Other::Lane(_), .. } => {
-                write!(f, "race: {access} of {place}, to which {other} writes another value in the same instruction")
-            }
-            Self::Race { access, place, other, wrote } => {
-                let verb = if *wrote { "wrote" } else { "read" };
-                write!(f, "race: {access} of {place}, which {other} {verb} with no barrier between")
+            Self::Race { access, place, other, wrote, rounding } => {
+                write!(f, "race: {access} of {place}, ")?;
+                match (other, wrote) {
+                    (Other::Lane(_), _) => write!(f, "to which {other} writes another value in the same instruction")?,
+                    (_, true) => write!(f, "which {other} wrote with no barrier between")?,
+                    (_, false) => write!(f, "which {other} read with no barrier between")?,
+                }
+                f.write_str(if *rounding { "; as FP32, both values differ by a rounding" } else { "" })
             }
             Self::Stale { place, other, missing } => {
                 write!(f, "stale: read of {place}, which {other} wrote, with no {missing} between")

@@ -9,7 +9,7 @@ use crate::bank::block_of;
 use crate::instruction::Memory;
 use crate::operations::memory::{Kind, Space};
 use crate::order::{Clock, Entry, Known, Order, Suspect};
-use crate::races::{LDS, Met, Raced};
+use crate::races::{LDS, Met, Raced, differ_by_rounding};
 use crate::registers::LANES;
 use crate::shadow::{BLOCK_NUMBERS, How, LAST_NUMBER, SPARE_ROUNDS, Toucher};
 use crate::verdict::{Access, Fault, Other, Place, Raised, Step};
@@ -352,7 +352,14 @@ impl Block<'_> {
                     To::Memory(address) => self.memory.place(address),
                     _ => continue,
                 };
-                let fault = Fault::Race { access: Access::Write, place, other: Other::Lane(lane as u32), wrote: true };
+                let word = |lane: usize, from: u64| {
+                    u32::from_le_bytes([0, 1, 2, 3].map(|at| byte(wave, lane, (from + at) as usize)))
+                };
+                // The word of both that the byte is one of.
+                let (from, is_word) = (at & !3, first == second && (at & !3) + 4 <= common);
+                let rounding = is_word && differ_by_rounding(word(lane, from), word(other, from));
+                let (access, by) = (Access::Write, Other::Lane(lane as u32));
+                let fault = Fault::Race { access, place, other: by, wrote: true, rounding };
                 return Err(Raised::at(other, fault));
             }
         }

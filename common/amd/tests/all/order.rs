@@ -164,6 +164,22 @@ fn lanes_that_write_different_values_to_one_place_race() {
     passes("out[t / 2] = in[t / 2];", 1, |found| (0..128).all(|t| found[t as usize] == t));
 }
 
+/// It is a race, as what is left there is not always the same, and it says what kind of one.
+#[test]
+fn values_that_differ_by_a_rounding_are_named_so() {
+    let rounded = |fault: &Fault| {
+        let said = fault.to_string().ends_with("as FP32, both values differ by a rounding");
+        matches!(fault, Fault::Race { rounding: true, .. }) && said
+    };
+    let other = |fault: &Fault| matches!(fault, Fault::Race { rounding: false, .. });
+    let prelude = "float* f = (float*)out; float low = 1.0f + in[t] * 0.0f, high = 1.0000001f + in[t] * 0.0f;";
+    races(&format!("{prelude} f[t / 2] = t % 2 ? low : high;"), 1, rounded);
+    races(&format!("{prelude} f[t] = b % 2 ? low : high;"), 2, rounded);
+    races(&format!("{prelude} f[t % 64] = t / 64 % 2 ? low : high;"), 1, rounded);
+    races(&format!("{prelude} f[t] = b % 2 ? low : high + 0.5f;"), 2, other);
+    races("out[t] = in[t] + b;", 2, other);
+}
+
 #[test]
 fn a_flag_that_all_set_is_no_race() {
     passes("words[0] = 1; if (in[t] < 1000) out[0] = 1;", 4, |found| found[0] == 1);
