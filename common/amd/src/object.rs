@@ -28,8 +28,8 @@ const LARGEST_IMAGE: u64 = 1 << 28;
 pub(crate) struct CodeObject {
     /// All that is loaded, by virtual address.
     pub image: Vec<u8>,
-    /// Executable ranges of the image.
-    pub code: Vec<(u64, u64)>,
+    /// Ranges of the image that kernels must not write: code and constants.
+    pub protected: Vec<(u64, u64)>,
     /// Address and words of each section of code.
     pub text: Vec<(u64, Vec<u32>)>,
     pub kernels: BTreeMap<String, Kernel>,
@@ -200,7 +200,7 @@ impl CodeObject {
                 Target::of_machine(machine).map_or_else(|| format!("machine {machine:#x}"), |of| of.name.into());
             return Err(LoadError::OtherTarget { found, expected: target.name });
         }
-        let (mut image, mut code, mut kinds) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (mut image, mut protected, mut kinds) = (Vec::new(), Vec::new(), BTreeMap::new());
         for segment in file.elf_program_headers() {
             match segment.p_type(endian) {
                 elf::PT_LOAD => {
@@ -215,8 +215,8 @@ impl CodeObject {
                         image.resize(end as usize, 0);
                     }
                     image[at as usize..at as usize + data.len()].copy_from_slice(data);
-                    if segment.p_flags(endian).0 & elf::PF_X.0 != 0 {
-                        code.push((at, end));
+                    if segment.p_flags(endian).0 & (elf::PF_W.0 | elf::PF_X.0) != elf::PF_W.0 {
+                        protected.push((at, end));
                     }
                 }
                 elf::PT_NOTE => {
@@ -258,7 +258,7 @@ impl CodeObject {
             return Err(bad("no kernel"));
         }
         let text = sections(&file);
-        Ok(Self { image, code, text, kernels, variables, relocations })
+        Ok(Self { image, protected, text, kernels, variables, relocations })
     }
 }
 

@@ -111,7 +111,7 @@ impl Program {
                     place.copy_from_slice(&base.wrapping_add(*addend).to_le_bytes());
                 }
             }
-            (image, self.object.code.clone())
+            (image, self.object.protected.clone())
         })
     }
 }

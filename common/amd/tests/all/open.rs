@@ -122,6 +122,14 @@ fn the_cache_of_scalars_is_emptied_before_what_was_written_is_loaded() {
 }
 
 #[test]
+fn constants_are_not_to_be_written() {
+    let body = r#"static const __attribute__((constant)) unsigned table[4] = {1, 2, 3, 4};
+        unsigned* at = (unsigned*)table + t % 4; asm volatile("" : "+v"(at)); STORE; out[t] = *at;"#;
+    passes(&body.replace("STORE", ""), 1, |found| (0..256).all(|t| found[t] == t as u32 % 4 + 1));
+    races(&body.replace("STORE", "if (t == 1) *at = 7"), 1, |fault| matches!(fault, Fault::ReadOnly { .. }));
+}
+
+#[test]
 fn blocks_wait_for_each_other() {
     let wait =
         "while (__hip_atomic_load(&words[(b + 1) % 8], __ATOMIC_ACQUIRE, AGENT) == 0) __builtin_amdgcn_s_sleep(1);";
