@@ -266,6 +266,8 @@ pub(crate) struct Memory {
     pub compare: u16,
     /// A load or store that is an atomic one, by its modifiers or since it is repeated until it finds what it waits for.
     pub sync: bool,
+    /// It is repeated so: of LDS, modifiers say nothing, as they are of caches (a flat access may be volatile).
+    pub waits: bool,
     /// What is loaded is transposed among lanes.
     pub transposed: Option<Transposed>,
 }

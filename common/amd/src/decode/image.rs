@@ -93,6 +93,7 @@ pub(super) fn image(raw: &Raw<'_>) -> Decoded {
         data2: 0,
         compare: data + u16::from(bytes / 4),
         sync: false,
+        waits: false,
         transposed: None,
     })))
 }

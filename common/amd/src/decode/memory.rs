@@ -46,6 +46,7 @@ impl Decoder<'_> {
             data2: 0,
             compare: 0,
             sync: space != Space::Lds && self.is_atomic(raw),
+            waits: false,
             transposed: transposed(name),
         };
         if let (Kind::LoadTyped(typed) | Kind::StoreTyped(typed), true) = (&mut kind, name.starts_with("tbuffer_")) {

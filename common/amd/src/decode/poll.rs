@@ -24,7 +24,7 @@ pub(crate) fn mark(instructions: &mut [Instruction]) {
         let before = peeled(&instructions[..=last], target, &waits);
         for at in waits.into_iter().chain(before) {
             if let Action::Memory(memory) = &mut instructions[at].action {
-                memory.sync = true;
+                (memory.sync, memory.waits) = (true, true);
             }
         }
     }

@@ -129,13 +129,15 @@ impl Block<'_> {
     /// What a wave releases, `None` where there is nothing that anybody could wait for.
     pub(super) fn released(&self, wave: &Wave, lds: bool) -> Option<Known> {
         let stored = if lds { wave.order.stored } else { self.own.stored };
-        if !stored && wave.order.clock.is_empty() {
-            return None;
-        }
+        (stored || !wave.order.clock.is_empty()).then(|| self.done(wave))
+    }
+
+    /// All that comes before a wave, and what it has done itself.
+    pub(super) fn done(&self, wave: &Wave) -> Known {
         let toucher = self.toucher(wave, &wave.order.clock);
         let heads = vec![(wave.number, toucher.number)];
         let own = Clock::of(Entry { start: self.own.start, end: toucher.span, waves: self.own.waves, heads });
-        Some(Clock::merged(&wave.order.clock, &own))
+        Clock::merged(&wave.order.clock, &own)
     }
 
     pub(super) fn release(&mut self, wave: &Wave, key: u64, lds: bool, clock: &Known) {
@@ -296,13 +298,20 @@ impl Block<'_> {
     /// A wave as memory and LDS see it.
     pub(super) fn touchers<'c>(&self, wave: &Wave, clock: &'c Clock, memory: &Memory, exec: u64) -> [Toucher<'c>; 2] {
         let (how, _) = self.how(wave, memory, exec);
-        [self.toucher(wave, clock), self.lds_toucher(wave, clock)].map(|by| by.touching(how))
+        let of_lds = if memory.waits { how } else { How::Plain };
+        [self.toucher(wave, clock).touching(how), self.lds_toucher(wave, clock).touching(of_lds)]
     }
 
     /// An atomic load: it acquires what was released there.
-    pub(super) fn acquiring<'c>(&self, wave: &mut Wave, to: &To, by: [Toucher<'c>; 2]) -> [Toucher<'c>; 2] {
+    pub(super) fn acquiring<'c>(
+        &self,
+        wave: &mut Wave,
+        memory: &Memory,
+        to: &To,
+        by: [Toucher<'c>; 2],
+    ) -> [Toucher<'c>; 2] {
         match to.key() {
-            Some((key, lds)) if self.has_released(key, lds) => {
+            Some((key, lds)) if (memory.waits || !lds) && self.has_released(key, lds) => {
                 self.acquire(wave, key, lds);
                 by.map(|by| by.touching(How::Sync { handed: true }))
             }

@@ -43,6 +43,40 @@ fn an_atomic_without_order_orders_nothing() {
     races(&last_block("", "__ATOMIC_RELEASE", ""), 8, in_memory);
 }
 
+/// As single-pass scans have it: a word is a sum and says whether it is there, so that nothing but itself has to be ordered.
+#[test]
+fn a_word_may_be_a_flag_and_a_value_in_one() {
+    let expected = |found: &[u32]| (0..8).all(|b| found[b] == (b as u32 + 1) * (b as u32 + 2) / 2);
+    for (word, flag) in [("unsigned", "0x80000000u"), ("unsigned long", "(1ul << 32)")] {
+        let body = format!(
+            r#"{word}* state = ({word}*)words; if (t == 0) {{ unsigned sum = b + 1;
+            if (b) {{ {word} x; while (!((x = __hip_atomic_load(&state[b - 1], __ATOMIC_RELAXED, AGENT)) & {flag})); sum += x & 0xffff; }}
+            __hip_atomic_store(&state[b], sum | {flag}, __ATOMIC_RELAXED, AGENT); out[b] = sum; }}"#
+        );
+        passes(&body, 8, expected);
+        races(&body.replace("__hip_atomic_load(&state[b - 1], __ATOMIC_RELAXED, AGENT)", "state[b - 1]"), 8, |fault| {
+            in_memory(fault) || matches!(fault, Fault::Hang { .. })
+        });
+    }
+    let body = r#"SHARED unsigned word; if (t == 0) word = 0; barrier();
+        if (t == 0) __hip_atomic_store(&word, 77u, __ATOMIC_RELAXED, GROUP);
+        if (t >= 128) { unsigned x; while (!(x = __hip_atomic_load(&word, __ATOMIC_RELAXED, GROUP))); out[t] = x; }"#;
+    passes(body, 1, |found| found[200] == 77);
+}
+
+/// A volatile access of LDS by a flat address says that no cache may have it, which orders nothing: what loops wait for does.
+#[test]
+fn volatile_accesses_of_other_waves_race() {
+    let tree = r#"SHARED unsigned s[256]; volatile unsigned* v = s; s[t] = in[t]; barrier();
+        if (t < 128) { v[t] += v[t + 128]; v[t] += v[t + 64]; } barrier(); out[t] = s[t & 63];"#;
+    races(tree, 1, in_lds);
+    let flag = r#"SHARED unsigned flag, data[32]; if (t == 0) flag = 0; barrier(); volatile unsigned* v = &flag;
+        if (t < 32) { data[t] = in[t] * 3; __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); if (t == 0) *v = 1; }
+        if (t >= 128) { while (!*v) __builtin_amdgcn_s_sleep(1); __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+        out[t] = data[t % 32]; }"#;
+    passes(flag, 1, |found| (128..256).all(|t| found[t as usize] == t % 32 * 3));
+}
+
 #[test]
 fn waves_of_a_block_hand_over_with_a_counter_in_lds() {
     let body = r#"SHARED unsigned data[256], count;

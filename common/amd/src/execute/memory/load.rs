@@ -35,7 +35,7 @@ impl Block<'_> {
                 self.load_swizzled(wave, memory, addresses, descriptor.element, lane, bytes, &by)
             } else {
                 let to = place(self.resolve(memory, addresses, lane, bytes as u64), offset);
-                let acquiring = memory.sync.then(|| self.acquiring(wave, &to, by));
+                let acquiring = memory.sync.then(|| self.acquiring(wave, memory, &to, by));
                 self.lane_load(wave, to, bytes, lane, acquiring.as_ref().unwrap_or(&by))
             };
             let loaded = loaded.map_err(|fault| Raised::at(lane, fault))?;
@@ -115,7 +115,7 @@ impl Block<'_> {
         let at = usize::from(memory.to);
         for lane in lanes_of(exec) {
             let to = place(self.resolve(memory, addresses, lane, bytes as u64), memory.offset);
-            let acquiring = memory.sync.then(|| self.acquiring(wave, &to, by));
+            let acquiring = memory.sync.then(|| self.acquiring(wave, memory, &to, by));
             let by = acquiring.as_ref().unwrap_or(&by);
             let loaded = self.lane_load(wave, to, bytes, lane, by).map_err(|fault| Raised::at(lane, fault))?;
             if loaded.unwritten != 0 {

@@ -6,7 +6,7 @@ use super::lanes_of;
 use crate::execute::Block;
 use crate::execute::address::{Addresses, place};
 use crate::instruction::Memory;
-use crate::operations::memory::{Form, Space};
+use crate::operations::memory::Form;
 use crate::registers::any;
 use crate::verdict::{Raised, Step};
 use crate::wave::Wave;
@@ -67,7 +67,9 @@ impl Block<'_> {
             done.map_err(|fault| Raised::at(lane, fault))?;
             self.settle(wave, lane, by, &clock);
         }
-        if releases && let Some(clock) = self.released(wave, memory.space == Space::Lds) {
+        if releases {
+            // The store itself, if nothing else: a word may be a flag and a value in one.
+            let clock = self.done(wave);
             for lane in lanes_of(exec) {
                 let to = place(self.resolve(memory, addresses, lane, bytes as u64), offset);
                 if let Some((key, lds)) = to.key() {

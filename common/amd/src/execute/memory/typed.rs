@@ -122,7 +122,7 @@ impl Block<'_> {
         for lane in lanes_of(exec) {
             let to = self.resolve(memory, addresses, lane, bytes as u64);
             self.check_element(to, &format, Access::Read, lane)?;
-            let acquiring = memory.sync.then(|| self.acquiring(wave, &to, by));
+            let acquiring = memory.sync.then(|| self.acquiring(wave, memory, &to, by));
             let by = acquiring.as_ref().unwrap_or(&by);
             let loaded = self.lane_load(wave, to, bytes, lane, by).map_err(|fault| Raised::at(lane, fault))?;
             if loaded.unwritten != 0 {
