@@ -60,6 +60,8 @@ pub(crate) struct Own {
     pub floor: u32,
     /// Whether a wave has stored anything, so that there is something to release.
     pub stored: bool,
+    /// Whether a wave has changed anything by an atomic.
+    pub updated: bool,
     /// What was released at places of LDS.
     pub lds_places: Places,
     /// Waves that have signaled the next barrier.

@@ -126,9 +126,10 @@ impl Block<'_> {
         if lds { self.own.lds_places.has(key) } else { self.places.has(key) }
     }
 
-    /// What a wave releases, `None` where there is nothing that anybody could wait for.
-    pub(super) fn released(&self, wave: &Wave, lds: bool) -> Option<Known> {
-        let stored = if lds { wave.order.stored } else { self.own.stored };
+    /// What a wave releases by an atomic, `None` where there is nothing that anybody could wait for. Of other atomics that came before it,
+    /// one `hands_on` that could be a counter: many are those of histograms.
+    pub(super) fn released(&self, wave: &Wave, lds: bool, hands_on: bool) -> Option<Known> {
+        let stored = if lds { wave.order.stored } else { self.own.stored } || hands_on && self.own.updated;
         (stored || !wave.order.clock.is_empty()).then(|| self.done(wave))
     }
 

@@ -43,6 +43,17 @@ fn an_atomic_without_order_orders_nothing() {
     races(&last_block("", "__ATOMIC_RELEASE", ""), 8, in_memory);
 }
 
+/// Nobody has stored anything plainly.
+#[test]
+fn atomics_are_handed_on_as_stores_are() {
+    let body = r#"SHARED unsigned last; unsigned long* most = (unsigned long*)words + 1; unsigned i = b * 256 + t;
+        __hip_atomic_fetch_max(most, (unsigned long)in[i] << 32 | i, __ATOMIC_RELAXED, AGENT); barrier();
+        if (t == 0) last = __hip_atomic_fetch_add(&words[0], 1u, ORDER, AGENT) == 3;
+        barrier(); if (last && t == 0) out[0] = (unsigned)*most;"#;
+    passes(&body.replace("ORDER", "__ATOMIC_ACQ_REL"), 4, |found| found[0] == 0 || found[0] == 1023);
+    races(&body.replace("ORDER", "__ATOMIC_RELAXED"), 4, in_memory);
+}
+
 /// As single-pass scans have it: a word is a sum and says whether it is there, so that nothing but itself has to be ordered.
 #[test]
 fn a_word_may_be_a_flag_and_a_value_in_one() {

@@ -64,6 +64,7 @@ impl Block<'_> {
         let mut released: Option<(Known, Option<Known>)> = None;
         // LDS is in order; what goes elsewhere has to be waited for.
         let (may_release, mut has_released) = (wave.pending.is_scalar_empty(), false);
+        let hands_on = returns || exec.is_power_of_two();
         for lane in lanes_of(doing) {
             let to = place(self.resolve(memory, addresses, lane, bytes as u64), memory.offset);
             if let (Some((key, lds)), true) = (to.key(), returns) {
@@ -106,7 +107,7 @@ impl Block<'_> {
                 self.explain(wave, key, returns);
                 self.accuse(wave, lane)?;
                 let known = released.take().filter(|(base, _)| Rc::ptr_eq(base, &clock));
-                let (_, known) = released.insert(known.unwrap_or_else(|| (clock, self.released(wave, lds))));
+                let (_, known) = released.insert(known.unwrap_or_else(|| (clock, self.released(wave, lds, hands_on))));
                 if let (Some(known), true) = (known, lds || may_release) {
                     has_released = true;
                     self.release(wave, key, lds, known);
@@ -121,6 +122,7 @@ impl Block<'_> {
                 }
             }
         }
+        self.own.updated = true;
         if has_released {
             self.begin_round(wave);
         }

@@ -149,7 +149,7 @@ impl Block<'_> {
             self.explain(wave, address, atomic.returns);
             self.accuse(wave, 0)?;
             if wave.pending.is_scalar_empty()
-                && let Some(known) = self.released(wave, false)
+                && let Some(known) = self.released(wave, false, true)
             {
                 self.release(wave, address, false, &known);
                 self.begin_round(wave);
