@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use bluefin_compile_worker::toolchain::types;
 use bluefin_kernel_spec::draft::{Draft, Kernel, Language};
+use bluefin_kernel_spec::source_text;
 use bluefin_terminal::out;
 
 /// Write a kernel spec from the signatures in a file, to be completed
@@ -43,15 +44,19 @@ impl InitArgs {
                 output.display()
             )));
         }
-        let text = std::fs::read_to_string(&self.file).with_context(|| file.to_string())?;
+        let text = read(&self.file).with_context(|| file.to_string())?;
         let name = self.file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let beside = |name: &str| std::fs::read_to_string(folder(&self.file).join(name)).ok();
+        let beside = |name: &str| read(&folder(&self.file).join(name)).ok();
         let mut draft = Draft::new(language, name, &text, beside);
         anyhow::ensure!(!draft.kernels.is_empty(), "{file}: found no kernel, expected {}", language.wanted());
         self.choose(&mut draft)?;
         if language == Language::Gpu {
             resolve(&mut draft)?;
         }
+        anyhow::ensure!(
+            draft.has_buffers(),
+            "{file}: found no kernel that takes a pointer, expected one: a spec has buffers"
+        );
         write(&output, &draft.spec())?;
         let names: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
         out::line(format!("{}: {}; complete what has a remark", output.display(), names.join(" ")))?;
@@ -75,12 +80,18 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
-/// Puts clang's types in the place of the text's; says why it can not.
+fn read(path: &Path) -> std::io::Result<String> {
+    source_text(std::fs::read(path)?)
+}
+
+/// Puts clang's types in the place of the text's; says where it can not.
 fn resolve(draft: &mut Draft) -> anyhow::Result<()> {
     let entries: Vec<String> = draft.kernels.iter().map(Kernel::instance).collect();
     match types::of_kernels(&draft.bundle(), draft.source(), &entries) {
-        Ok(Ok(types)) => types.iter().enumerate().for_each(|(index, types)| draft.set_types(index, types)),
-        Ok(Err(words)) => say!("types are as the text spells them: {words}"),
+        Ok(found) => {
+            found.types.iter().enumerate().for_each(|(index, types)| draft.set_types(index, types));
+            found.remarks.iter().for_each(|remark| say!("{remark}"));
+        }
         Err(error) if error.is_exhausted() => return Err(error.into()),
         Err(error) => say!("types are as the text spells them: {error}"),
     }

@@ -24,6 +24,11 @@ pub enum LoadError {
 pub enum LaunchError {
     #[error("no kernel {name}")]
     NoKernel { name: String },
+    #[error("{kernel}: found {found} arguments, expected {expected}")]
+    Count { kernel: String, found: usize, expected: usize },
+    /// By its number, from 1.
+    #[error("{kernel}: argument {number}: found {found} bytes, expected {expected}")]
+    Argument { kernel: String, number: usize, found: usize, expected: u32 },
     #[error("{kernel}: {found} bytes of arguments, expected {expected}")]
     Arguments { kernel: String, found: usize, expected: u32 },
     #[error("{kernel}: a block of {found} threads, expected 1 to {most}")]

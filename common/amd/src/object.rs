@@ -93,20 +93,20 @@ impl Kernel {
     /// Another number of arguments, or one of another size.
     pub fn pack(&self, values: &[&[u8]]) -> Result<Vec<u8>, LaunchError> {
         let visible: Vec<&Argument> = self.arguments.iter().filter(|argument| !argument.is_hidden()).collect();
-        let expected = visible.iter().map(|argument| argument.size).sum();
-        let found = values.iter().map(|value| value.len()).sum();
-        let wrong = || LaunchError::Arguments { kernel: self.name.clone(), found, expected };
+        let kernel = || self.name.clone();
         if visible.len() != values.len() {
-            return Err(wrong());
+            return Err(LaunchError::Count { kernel: kernel(), found: values.len(), expected: visible.len() });
         }
         let mut bytes = Vec::new();
-        for (argument, value) in visible.iter().zip(values) {
-            // A launch has whole numbers of 32 bits; a parameter that is narrower takes the lower ones, as it does where a runtime
-            // is given their address.
-            let is_cut = value.len() == 4 && argument.size < 4 && argument.kind == "by_value";
+        for (at, (argument, value)) in visible.iter().zip(values).enumerate() {
+            // A launch has whole numbers of 32 and 64 bits; a parameter that is narrower takes the lower ones, as it does where a
+            // runtime is given their address.
+            let narrower = if value.len() == 8 { 5..8 } else { 1..4 };
+            let is_cut = narrower.contains(&argument.size) && argument.kind == "by_value";
             let value = if is_cut { value.get(..argument.size as usize).unwrap_or(value) } else { value };
             if value.len() != argument.size as usize {
-                return Err(wrong());
+                let (number, found, expected) = (at + 1, value.len(), argument.size);
+                return Err(LaunchError::Argument { kernel: kernel(), number, found, expected });
             }
             bytes.resize(bytes.len().max(argument.offset as usize), 0);
             bytes.truncate(argument.offset as usize);

@@ -38,7 +38,7 @@ impl Bundle {
     /// bluefin ships for all GPU kernels, such as `prelude.h`; headers of HIP and CUDA need not be named at all.
     ///
     /// # Errors
-    /// What cannot be read, is too large, is not UTF-8, or is not a file beside the spec.
+    /// What cannot be read, is too large, is no text, or is not a file beside the spec.
     pub fn read(path: &Path) -> Result<Self, SpecError> {
         let toml = read_text(path, MAX_TOML)?;
         let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
@@ -55,8 +55,7 @@ impl Bundle {
                 (Err(error), _) => return Err(fail(&beside, error.into())),
                 (Ok(bytes), _) => bytes,
             };
-            let text = String::from_utf8(bytes).map_err(|error| fail(&beside, io::Error::new(InvalidData, error)))?;
-            files.insert(name, text);
+            files.insert(name, source_text(bytes).map_err(|error| fail(&beside, error))?);
         }
         for (_, source) in spec.sources().filter(|(toolchain, _)| *toolchain == CLANG) {
             shim::complete(&mut files, source);
@@ -210,6 +209,20 @@ fn check_name(name: &str) -> Result<(), SpecError> {
 }
 
 /// A regular file of at most `limit` bytes.
+/// The text of a source. Comments of older ones are in other encodings, which nothing that is compiled depends on.
+///
+/// # Errors
+/// It is no text.
+pub fn source_text(bytes: Vec<u8>) -> io::Result<String> {
+    if bytes.contains(&0) || bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        return Err(io::Error::new(
+            InvalidData,
+            "found UTF-16 or no text, expected UTF-8 or another encoding that has ASCII's bytes",
+        ));
+    }
+    Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
 fn read_text(path: &Path, limit: u64) -> Result<String, SpecError> {
     let fail = |source| SpecError::Read { path: path.to_path_buf(), source };
     // Checked before it is opened: opening a FIFO would wait for its writer.

@@ -3,6 +3,7 @@
 mod c;
 mod python;
 mod text;
+mod usage;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -71,6 +72,15 @@ pub struct TemplateParameter {
 pub struct Parameter {
     pub name: String,
     pub kind: ParameterKind,
+    /// Of a pointer; nothing where the text does not tell.
+    pub usage: Usage,
+}
+
+/// What a kernel does with a buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub read: bool,
+    pub written: bool,
 }
 
 /// What a parameter takes.
@@ -94,9 +104,14 @@ pub enum ParameterKind {
     Constant {
         default: Option<String>,
     },
-    /// What no launch of a spec passes.
+    /// A bool, a character, a short or an enumeration, which takes the lower bytes of a number.
+    Small {
+        spelled: String,
+    },
+    /// Another type, passed by value, and its bytes where they are known.
     Other {
         spelled: String,
+        bytes: Option<u32>,
     },
 }
 
@@ -162,13 +177,21 @@ impl Draft {
         Bundle { files, ..Bundle::default() }
     }
 
-    /// The text of the source.
+    /// Whether a kernel takes a pointer.
+    #[must_use]
+    pub fn has_buffers(&self) -> bool {
+        let mut parameters = self.kernels.iter().flat_map(|kernel| &kernel.parameters);
+        parameters.any(|one| matches!(one.kind, ParameterKind::Pointer { .. }))
+    }
+
+    /// The name of the source.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The types of a kernel's parameters as a compiler knows them, in the place of those that the text has.
+    /// The types of a kernel's parameters as a compiler knows them, in the place of those that the text has: `bluefin_enum<T>` is an
+    /// enumeration, `bluefin_bytes<T, (unsigned int)8>` another type of so many bytes.
     pub fn set_types(&mut self, kernel: usize, types: &[String]) {
         let Some(kernel) = self.kernels.get_mut(kernel) else { return };
         if kernel.parameters.len() == types.len() {
@@ -185,7 +208,17 @@ impl Draft {
     }
 }
 
-/// The arguments that an instance of a kernel gets here: a type is float, and a number its default or 256.
+impl TemplateParameter {
+    /// The type that an instance has in its place here: float, but where the name says that elements are counted.
+    fn type_of_instance(&self) -> String {
+        const COUNTING: [&str; 6] = ["index", "idx", "stride", "offset", "size", "int"];
+        let name = self.name.to_lowercase();
+        let counts = COUNTING.iter().any(|word| name.contains(word));
+        self.default.clone().unwrap_or_else(|| if counts { "int" } else { "float" }.to_string())
+    }
+}
+
+/// The arguments that an instance of a kernel gets here: a type is float or int, and a number its default or 256.
 impl Kernel {
     /// Its name as a launch has it, where numbers are macros of these names.
     #[must_use]
@@ -194,7 +227,7 @@ impl Kernel {
             return self.name.clone();
         }
         let arguments = self.template.iter().map(|parameter| match parameter {
-            TemplateParameter { is_type: true, default, .. } => default.clone().unwrap_or_else(|| "float".to_string()),
+            TemplateParameter { is_type: true, .. } => parameter.type_of_instance(),
             parameter if macros => self.macro_of(parameter),
             parameter => self.number_of(parameter).to_string(),
         });

@@ -43,6 +43,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use build::{ArgumentKind, Build, Typed};
+pub use bundle::source_text;
 pub use candidates::{Candidates, SCATTERED};
 pub use condition::Unmet;
 pub use constant::Constant;

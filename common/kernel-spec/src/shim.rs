@@ -1,6 +1,7 @@
 //! Headers that HIP and CUDA files include and that bluefin ships, so that such a file compiles as it is: whoever reads a spec puts those
 //! that its source includes into the bundle, from where they travel with the job. A file of the same name beside the spec goes before.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::host_code::{self, Include};
@@ -115,8 +116,47 @@ const HEADERS: &[(&str, &str)] = &[
 ];
 const HOST: &str = "#pragma once\n#include \"bluefin/gpu.h\"\n#include \"bluefin/host.h\"\n";
 
-fn text_of(name: &str) -> Option<&'static str> {
-    HEADERS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+/// How the names of libraries for hosts begin, of which kernels need nothing, but for nvcc, which has CUDA's.
+const LIBRARIES: [&str; 30] = [
+    "thrust/",
+    "cub/",
+    "hipcub/",
+    "rocprim/",
+    "rocthrust/",
+    "cublas",
+    "hipblas",
+    "rocblas",
+    "cufft",
+    "hipfft",
+    "rocfft",
+    "curand.h",
+    "hiprand/hiprand.h",
+    "rocrand/rocrand.h",
+    "cusparse",
+    "hipsparse",
+    "rocsparse",
+    "cusolver",
+    "hipsolver",
+    "rocsolver",
+    "cudnn",
+    "miopen/",
+    "nccl",
+    "rccl",
+    "mpi.h",
+    "nvToolsExt",
+    "nvtx3/",
+    "roctx",
+    "roctracer/",
+    "nvml.h",
+];
+
+fn text_of(name: &str) -> Option<Cow<'static, str>> {
+    if let Some((_, text)) = HEADERS.iter().find(|(known, _)| *known == name) {
+        return Some(Cow::Borrowed(text));
+    }
+    let is_library = LIBRARIES.iter().any(|library| name.starts_with(library));
+    let text = || format!("#pragma once\n#if defined(__NVCC__)\n#include_next <{name}>\n#endif\n").into();
+    is_library.then(text)
 }
 
 /// Whether a file of a bundle is one of the shim's by its name.
@@ -182,7 +222,7 @@ pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str) {
     while let Some(name) = waiting.pop() {
         let Some(text) = text_of(&name).filter(|_| !files.contains_key(&name)) else { continue };
         // nvcc has those of other names.
-        waiting.extend(host_code::includes(text).filter(|include| include.starts_with("bluefin/")));
+        waiting.extend(host_code::includes(&text).filter(|include| include.starts_with("bluefin/")));
         files.insert(name, text.to_string());
     }
 }

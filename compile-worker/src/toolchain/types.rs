@@ -2,6 +2,7 @@
 //! whose symbol in clang's syntax tree then says the types.
 
 use std::ffi::OsString;
+use std::path::{Component, Path};
 
 use bluefin_kernel_spec::{Bundle, Dialect};
 use serde_json::Value;
@@ -9,38 +10,86 @@ use serde_json::Value;
 use super::clang;
 use crate::error::Error;
 
-/// What clang says of the entries `entries` of `source`: the types of each one's parameters, or its words if it does not compile.
+/// What clang knows of a file's kernels.
+#[derive(Debug, Default)]
+pub struct Types {
+    /// Of each entry the types of its parameters; none of one that does not compile.
+    pub types: Vec<Vec<String>>,
+    /// Why some are missing.
+    pub remarks: Vec<String>,
+}
+
+/// Files that a source includes and that are not there, at most.
+const MISSING: usize = 32;
+
+/// What clang says of the entries `entries` of `source`. Files that are not there are read as if they were empty, as far as that goes.
 ///
 /// # Errors
 /// No clang, or a machine without disk or processes.
-pub fn of_kernels(
-    bundle: &Bundle,
-    source: &str,
-    entries: &[String],
-) -> Result<Result<Vec<Vec<String>>, String>, Error> {
+pub fn of_kernels(bundle: &Bundle, source: &str, entries: &[String]) -> Result<Types, Error> {
     let folder = tempfile::Builder::new().prefix("bluefin-types-").tempdir();
     let folder = folder.map_err(|source| Error::machine("temporary folder", source))?;
-    let unit = ("bluefin_types.hip", &probe(bundle.dialect(), source, entries));
-    for (name, text) in bundle.files.iter().map(|(name, text)| (name.as_str(), text)).chain([unit]) {
+    let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
         let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
-        written.map_err(|source| Error::machine("temporary folder", source))?;
+        written.map_err(|source| Error::machine("temporary folder", source))
+    };
+    let unit = ("bluefin_types.hip", &probe(bundle.dialect(), source, entries));
+    for (name, text) in bundle.files.iter().map(|(name, text)| (name.as_str(), text)).chain([unit]) {
+        write(name, text)?;
     }
     let own = ["-x", "hip", "--offload-device-only", "--offload-arch=gfx90a", "-nogpulib", "-nogpuinc", "-w", "-I."];
     let asked = ["-fsyntax-only", "-Xclang", "-ast-dump=json", "-Xclang", "-ast-dump-filter=bluefin_types_", unit.0];
     let line: Vec<OsString> = own.iter().chain(&asked).map(OsString::from).collect();
-    let output = clang::find()?.run(&line, folder.path())?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let first = said.lines().find(|line| line.contains("error:")).unwrap_or(&said);
-        return Ok(Err(first.trim().to_string()));
-    }
+    let clang = clang::find()?;
+    let mut missing: Vec<String> = Vec::new();
+    let output = loop {
+        let output = clang.run(&line, folder.path())?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        // Nothing is read behind it.
+        let Some(name) = said.lines().find_map(not_found).filter(|_| missing.len() < MISSING) else { break output };
+        if missing.iter().any(|known| known == name) {
+            break output;
+        }
+        write(name, "")?;
+        missing.push(name.to_string());
+    };
     let tree: Vec<Value> =
         serde_json::Deserializer::from_slice(&output.stdout).into_iter().map_while(Result::ok).collect();
     let types =
         |index| tree.iter().find_map(|node| types_in(node, &format!("bluefin_types_{index}"))).unwrap_or_default();
-    Ok(Ok((0..entries.len()).map(types).collect()))
+    let types: Vec<Vec<String>> = (0..entries.len()).map(types).collect();
+    let mut remarks = Vec::new();
+    if !missing.is_empty() {
+        remarks.push(format!("not beside it, where a spec needs what the kernels use of them: {}", missing.join(", ")));
+    }
+    let unknown: Vec<&str> =
+        entries.iter().zip(&types).filter(|(_, types)| types.is_empty()).map(|(entry, _)| entry.as_str()).collect();
+    if !output.status.success() && !unknown.is_empty() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let first = said.lines().find(|line| line.contains("error:")).unwrap_or(&said);
+        remarks.push(format!("types of {} are as the text spells them: {}", unknown.join(" "), first.trim()));
+    }
+    Ok(Types { types, remarks })
 }
+
+/// The file that a line of clang's misses, where it may lie beside the source.
+fn not_found(line: &str) -> Option<&str> {
+    let name = line.strip_suffix("' file not found")?.rsplit_once('\'')?.1;
+    let path = Path::new(name);
+    path.components().all(|part| matches!(part, Component::Normal(_))).then_some(name).filter(|name| !name.is_empty())
+}
+
+/// Types as templates tell them: an enumeration, and what is neither that nor a number nor a pointer, say so and keep their names.
+const SEEN: &str = "\
+template <class T, int = __is_enum(T) ? 1 : __is_arithmetic(T) || __is_pointer(T) ? 0 : 2> struct bluefin_seen { using type = T; };
+template <class T> struct bluefin_enum;
+template <class T, unsigned Size> struct bluefin_bytes;
+template <class T> struct bluefin_seen<T, 1> { using type = bluefin_enum<T>; };
+template <class T> struct bluefin_seen<T, 2> { using type = bluefin_bytes<T, sizeof(T)>; };
+template <class... Types> struct bluefin_list;
+template <class... Types> bluefin_list<typename bluefin_seen<Types>::type...>* bluefin_plain(void (*)(Types...));
+";
 
 fn probe(dialect: Option<Dialect>, source: &str, entries: &[String]) -> String {
     let mut text = match dialect {
@@ -49,11 +98,11 @@ fn probe(dialect: Option<Dialect>, source: &str, entries: &[String]) -> String {
         }
         None => String::new(),
     };
-    text += &format!("#include \"{source}\"\n");
+    text += &format!("#include \"{source}\"\n{SEEN}");
     for (index, entry) in entries.iter().enumerate() {
         text += &format!(
-            "template <class... Types> int bluefin_types_{index}(void (*)(Types...));\n\
-             static int bluefin_value_{index} = bluefin_types_{index}(&{entry});\n"
+            "template <class... Types> int bluefin_types_{index}(bluefin_list<Types...>*);\n\
+             static int bluefin_value_{index} = bluefin_types_{index}(decltype(bluefin_plain(&{entry}))(nullptr));\n"
         );
     }
     text
@@ -104,21 +153,28 @@ mod tests {
         let text = "typedef float real;\n#define NUMBER unsigned\n__attribute__((global)) void k(const real* a, NUMBER n) { }\n\
             extern \"C\" __attribute__((global)) void c(double* b) { }\n\
             template <class T> __attribute__((global)) void t(T* b) { }\n";
-        let bundle = Bundle { files: BTreeMap::from([("k.hip".to_string(), text.to_string())]), ..Bundle::default() };
-        let entries = ["k", "c", "t<int>"].map(String::from);
+        let text = format!(
+            "#include \"sub/none.h\"\n{text}enum Mode {{ A }}; struct P {{ int a; float b; }};\n\
+            __attribute__((global)) void v(Mode mode, P p, bool b) {{ undeclared(); }}\n"
+        );
+        let bundle = Bundle { files: BTreeMap::from([("k.hip".to_string(), text)]), ..Bundle::default() };
+        let entries = ["k", "c", "t<int>", "none", "v"].map(String::from);
         match of_kernels(&bundle, "k.hip", &entries) {
             Err(error) => bluefin_test_support::left_out(&error.to_string()),
-            Ok(types) => assert_eq!(
-                types.unwrap(),
-                [
-                    vec!["float const*".to_string(), "unsigned int".to_string()],
-                    vec!["double*".to_string()],
-                    vec!["int*".to_string()]
-                ]
-            ),
+            Ok(found) => {
+                let expected: [&[&str]; 5] = [
+                    &["float const*", "unsigned int"],
+                    &["double*"],
+                    &["int*"],
+                    &[],
+                    &["bluefin_enum<Mode>", "bluefin_bytes<P, (unsigned int)8>", "bool"],
+                ];
+                assert_eq!(found.types, expected);
+                let [missing, unknown] = found.remarks.as_slice() else { panic!("{:?}", found.remarks) };
+                assert!(missing.ends_with(": sub/none.h"), "{missing}");
+                assert!(unknown.starts_with("types of none are as the text spells them: "), "{unknown}");
+            }
         }
-        if let Ok(types) = of_kernels(&bundle, "k.hip", &["none".to_string()]) {
-            assert!(types.unwrap_err().contains("undeclared identifier 'none'"));
-        }
+        assert_eq!(not_found("a.hip:1:10: fatal error: '../b.h' file not found"), None);
     }
 }

@@ -95,9 +95,12 @@ impl Executed {
                 Err(Code::INVALID_CONFIGURATION)
             }
             amd::Failure::Launch(LaunchError::NoKernel { .. }) => Err(Code::NOT_FOUND),
-            amd::Failure::Launch(LaunchError::Arguments { .. } | LaunchError::Unimplemented { .. }) => {
-                Err(Code::INVALID_VALUE)
-            }
+            amd::Failure::Launch(
+                LaunchError::Arguments { .. }
+                | LaunchError::Count { .. }
+                | LaunchError::Argument { .. }
+                | LaunchError::Unimplemented { .. },
+            ) => Err(Code::INVALID_VALUE),
             amd::Failure::Verdict(verdict) => {
                 eprintln!("{verdict}");
                 match verdict.fault {

@@ -2,7 +2,7 @@
 
 use bluefin_common::problem::DataType;
 
-use super::{Kernel, Parameter, ParameterKind, TemplateParameter, parts_of};
+use super::{Kernel, Parameter, ParameterKind, TemplateParameter, Usage, parts_of};
 use crate::host_code::{Token, closing, tokens};
 
 /// Functions that are declared to be kernels and defined.
@@ -58,7 +58,13 @@ fn kernel(tokens: &[Token<'_>], mark: usize) -> Option<Kernel> {
     let words: Vec<Token<'_>> = behind.get(1..open)?.to_vec();
     let before = tokens.get(..mark)?;
     let head = before.iter().rposition(|token| matches!(token.text, ";" | "}" | "{")).map_or(0, |at| at + 1);
-    declared(&words, before.get(head..)?)
+    let mut kernel = declared(&words, before.get(head..)?)?;
+    let end = closing(behind, open).unwrap_or(behind.len());
+    let body = behind.get(open..end).unwrap_or_default();
+    for parameter in &mut kernel.parameters {
+        parameter.usage = Usage::of(&parameter.name, body);
+    }
+    Some(kernel)
 }
 
 /// The function that `words` declare, behind what may be a template's head.
@@ -78,11 +84,12 @@ fn declared(words: &[Token<'_>], before: &[Token<'_>]) -> Option<Kernel> {
     if !name.starts_with(|first: char| first.is_alphabetic() || first == '_') {
         return None;
     }
+    let template = template(before);
     let parameters = parts_of(words.get(open + 1..close)?);
     let parameters =
         parameters.into_iter().filter(|part| part.first().is_some_and(|first| first.text != "void" || part.len() > 1));
-    let parameters = parameters.enumerate().map(|(index, part)| parameter(part, index)).collect();
-    Some(Kernel { name: name.to_string(), template: template(before), parameters })
+    let parameters = parameters.enumerate().map(|(index, part)| parameter(part, index, &template)).collect();
+    Some(Kernel { name: name.to_string(), template, parameters })
 }
 
 /// What is in `template <...>`.
@@ -96,12 +103,13 @@ fn template(before: &[Token<'_>]) -> Vec<TemplateParameter> {
 fn one_of_template(part: &[Token<'_>]) -> Option<TemplateParameter> {
     let equals = part.iter().position(|token| token.text == "=");
     let declared = part.get(..equals.unwrap_or(part.len()))?;
-    let default = equals.map(|at| spelled(part.get(at + 1..).unwrap_or_default()));
+    let default = equals.map(|at| spelled(part.get(at + 1..).unwrap_or_default(), &[]));
     let is_type = declared.iter().any(|token| matches!(token.text, "typename" | "class"));
     Some(TemplateParameter { name: declared.last()?.text.to_string(), is_type, default })
 }
 
-fn parameter(part: &[Token<'_>], index: usize) -> Parameter {
+/// A parameter of an instance of what may be a template.
+fn parameter(part: &[Token<'_>], index: usize, template: &[TemplateParameter]) -> Parameter {
     let equals = part.iter().position(|token| token.text == "=").unwrap_or(part.len());
     let part = part.get(..equals).unwrap_or_default();
     let array = part.iter().position(|token| token.text == "[");
@@ -112,13 +120,18 @@ fn parameter(part: &[Token<'_>], index: usize) -> Parameter {
             .is_some_and(|last| last.text.starts_with(|first: char| first.is_alphabetic() || first == '_'));
     let name = if named { declared.last().map(|last| last.text.to_string()) } else { None };
     let words = declared.get(..declared.len() - usize::from(named)).unwrap_or_default();
-    let spelled = spelled(words) + if array.is_some() { " *" } else { "" };
-    Parameter { name: name.unwrap_or_else(|| format!("argument{index}")), kind: kind(&spelled) }
+    let spelled = spelled(words, template) + if array.is_some() { " *" } else { "" };
+    let name = name.unwrap_or_else(|| format!("argument{index}"));
+    Parameter { name, kind: kind(&spelled), usage: Usage::default() }
 }
 
-/// Words with blanks between them.
-fn spelled(words: &[Token<'_>]) -> String {
-    words.iter().map(|token| token.text).collect::<Vec<_>>().join(" ").replace(" : : ", "::")
+/// Words with blanks between them, as an instance of `template` has them.
+fn spelled(words: &[Token<'_>], template: &[TemplateParameter]) -> String {
+    let text = |token: &Token<'_>| {
+        let of_template = template.iter().find(|one| one.is_type && one.name == token.text);
+        of_template.map_or_else(|| token.text.to_string(), TemplateParameter::type_of_instance)
+    };
+    words.iter().map(text).collect::<Vec<_>>().join(" ").replace(" : : ", "::")
 }
 
 const IGNORED: [&str; 8] =
@@ -142,8 +155,32 @@ pub(super) fn kind(spelled: &str) -> ParameterKind {
         | "int64_t" | "uint64_t" | "ptrdiff_t" | "long long int" | "unsigned long int" | "ulong" => ParameterKind::I64,
         "float" => ParameterKind::F32,
         "double" => ParameterKind::F64,
-        _ => ParameterKind::Other { spelled: plain },
+        "bool" | "char" | "signed char" | "unsigned char" | "uchar" | "int8_t" | "uint8_t" | "short"
+        | "unsigned short" | "ushort" | "int16_t" | "uint16_t" => ParameterKind::Small { spelled: plain },
+        _ => by_value(&plain),
     }
+}
+
+/// What else is passed by value: as a compiler says of it, or as the name of a vector says.
+fn by_value(plain: &str) -> ParameterKind {
+    let within = |name: &str| plain.strip_prefix(name)?.strip_suffix('>');
+    if let Some(spelled) = within("bluefin_enum<") {
+        return ParameterKind::Small { spelled: spelled.to_string() };
+    }
+    if let Some((spelled, bytes)) = within("bluefin_bytes<").and_then(|inner| inner.rsplit_once(", ")) {
+        return ParameterKind::Other {
+            spelled: spelled.to_string(),
+            // `8u`, `(unsigned int)8`
+            bytes: bytes
+                .split(|found: char| !found.is_ascii_digit())
+                .rfind(|part| !part.is_empty())
+                .and_then(|part| part.parse().ok()),
+        };
+    }
+    let (name, lanes) = lanes(plain);
+    // A vector of three has the room of four.
+    let bytes = element(name).map(|element| element.size() as u32 * lanes.next_power_of_two());
+    ParameterKind::Other { spelled: plain.to_string(), bytes }
 }
 
 /// A vector's elements and how many they are.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Kernel, Parameter, ParameterKind};
+use super::{Kernel, Parameter, ParameterKind, Usage};
 
 /// Functions under `@triton.jit`.
 pub(super) fn kernels(text: &str) -> Vec<Kernel> {
@@ -98,7 +98,7 @@ fn parameter(part: &str, uses: &Uses) -> Option<Parameter> {
     } else {
         ParameterKind::I32
     };
-    Some(Parameter { name: name.to_string(), kind })
+    Some(Parameter { name: name.to_string(), kind, usage: Usage::default() })
 }
 
 /// What a body does with its names.

@@ -45,6 +45,42 @@ fn kernels_of_hip_and_cuda() {
 }
 
 #[test]
+fn what_is_passed_by_value() {
+    let text = "enum Mode { A };\n\
+        template <typename T, typename IndexType> __global__ void step(T* p, T* m, const T* g, T* unused, bool nesterov, short s, Mode mode,\n\
+        __half h, int2 v, float4 w, IndexType n) {\n\
+        for (int i = 0; i < n; ++i) { p[i] = m[i] * g[i]; m[i] += 1; }\n}\n";
+    let mut draft = draft("step.hip", text);
+    let spec = draft.spec();
+    for part in [
+        "name = \"p\"\ntype = \"FP32\"\nlength = \"n\"  # how many elements\nrole = \"output\"\n",
+        "name = \"m\"\ntype = \"FP32\"\nlength = \"n\"  # how many elements\nrole = \"inout\"",
+        "entry = \"step<float, int>\"",
+        "# nesterov is 0 here, as a bool",
+        "# s is 0 here, as a short",
+        "# h is 0 here: the 2 bytes of a __half as one number",
+        "# v is 0 here: the 8 bytes of a int2 as one number",
+        "# w is a float4, which no launch can pass",
+        "{ i32 = 0 }, { i64 = 0 }, { i32 = 0 }, { i32 = \"n\" }]",
+    ] {
+        assert!(spec.contains(part), "{part}\n{spec}");
+    }
+    loaded(&draft);
+    let types = ["float*", "float*", "float const*", "float*", "bool", "short", "bluefin_enum<Mode>"];
+    let types = types.into_iter().chain([
+        "_Float16",
+        "bluefin_bytes<Pair, (unsigned int)8>",
+        "bluefin_bytes<Wide, 16u>",
+        "int",
+    ]);
+    draft.set_types(0, &types.map(String::from).collect::<Vec<_>>());
+    let spec = draft.spec();
+    for part in ["# mode is 0 here, as a Mode", "the 8 bytes of a Pair", "# w is a Wide, which no launch can pass"] {
+        assert!(spec.contains(part), "{part}\n{spec}");
+    }
+}
+
+#[test]
 fn functions_of_c() {
     let text = "#include <stdint.h>\nstatic void helper(float *x) { }\nint count(int *x) { return 1; }\n\
         void axpy(const float *x, float *y, int64_t n, float a) { for (;;) { } }\n";

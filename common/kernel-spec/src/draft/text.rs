@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::{Draft, Kernel, Language, Parameter, ParameterKind};
+use super::{Draft, Kernel, Language, Parameter, ParameterKind, Usage};
 
 /// Words by which people name a kernel that is slow and right.
 const PLAIN: [&str; 4] = ["reference", "naive", "baseline", "golden"];
@@ -13,6 +13,23 @@ struct Buffer {
     element: &'static str,
     remark: String,
     written: bool,
+    usage: Usage,
+}
+
+impl Buffer {
+    /// Whether a kernel may write it.
+    fn is_written(&self) -> bool {
+        self.written && (self.usage.written || !self.usage.read)
+    }
+
+    fn role(&self) -> &'static str {
+        match self.usage {
+            _ if !self.is_written() => "\"input\"",
+            Usage { read: true, .. } => "\"inout\"  # \"output\" if it is written before it is read",
+            Usage { written: true, .. } => "\"output\"",
+            Usage { .. } => "\"output\"  # \"input\" if the kernel only reads it",
+        }
+    }
 }
 
 /// What all kernels of a draft share, by name.
@@ -27,7 +44,7 @@ struct Shared {
 impl Shared {
     fn of(kernels: &[Kernel]) -> Self {
         let mut shared = Self::default();
-        for Parameter { name, kind } in kernels.iter().flat_map(|kernel| &kernel.parameters) {
+        for Parameter { name, kind, usage } in kernels.iter().flat_map(|kernel| &kernel.parameters) {
             match kind {
                 ParameterKind::Pointer { element, spelled, lanes, written } => {
                     let (element, remark) = match element {
@@ -39,14 +56,16 @@ impl Shared {
                     if !shared.buffers.contains_key(name) {
                         shared.order.push(name.clone());
                     }
-                    let buffer =
-                        shared.buffers.entry(name.clone()).or_insert(Buffer { element, remark, written: false });
+                    let new = Buffer { element, remark, written: false, usage: Usage::default() };
+                    let buffer = shared.buffers.entry(name.clone()).or_insert(new);
                     buffer.written |= written;
+                    buffer.usage = buffer.usage.and(*usage);
                 }
                 ParameterKind::I32 | ParameterKind::I64 => _ = shared.sizes.insert(name.clone()),
                 ParameterKind::F32
                 | ParameterKind::F64
                 | ParameterKind::Constant { .. }
+                | ParameterKind::Small { .. }
                 | ParameterKind::Other { .. } => {}
             }
         }
@@ -132,13 +151,17 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
     }
     let first = shared.sizes.first().map(|size| free_name(size, &shared.buffers)).unwrap_or_default();
     for name in &shared.order {
-        let Some(Buffer { element, remark, written }) = shared.buffers.get(name) else { continue };
+        let Some(buffer @ Buffer { element, remark, .. }) = shared.buffers.get(name) else { continue };
         writeln!(text, "\n[[buffer]]\nname = \"{name}\"\ntype = \"{element}\"")?;
         writeln!(text, "length = \"{first}\"  # how many elements{remark}")?;
-        let what = if *written { "\"output\"  # \"input\" if the kernel only reads it" } else { "\"input\"" };
-        writeln!(text, "role = {what}")?;
+        writeln!(text, "role = {}", buffer.role())?;
     }
-    let outputs: BTreeSet<&str> = shared.buffers.values().filter(|one| one.written).map(|one| one.element).collect();
+    let written = shared.buffers.values().filter(|one| one.is_written());
+    let mut outputs: BTreeSet<&str> = written.map(|one| one.element).collect();
+    if outputs.is_empty() {
+        writeln!(text, "\n# No kernel seems to write a buffer: say which one is an output.")?;
+        outputs.extend(shared.buffers.values().map(|one| one.element));
+    }
     for element in outputs {
         let (absolute, relative) = match element {
             "FP32" => ("1e-5", "1e-5"),
@@ -168,7 +191,7 @@ fn write_solver(text: &mut String, draft: &Draft, kernel: &Kernel, shared: &Shar
     for (name, value) in &draft.macros {
         param(name, &value.to_string())?;
     }
-    for Parameter { name, kind } in &kernel.parameters {
+    for Parameter { name, kind, .. } in &kernel.parameters {
         if let ParameterKind::Constant { default } = kind {
             let default = default.as_deref().filter(|value| value.parse::<i64>().is_ok()).unwrap_or("128");
             param(name, default)?;
@@ -210,7 +233,15 @@ fn argument(parameter: &Parameter, shared: &Shared, remarks: &mut Vec<String>) -
             "{ f64 = 1.0 }".to_string()
         }
         ParameterKind::Constant { .. } => return None,
-        ParameterKind::Other { spelled } => {
+        ParameterKind::Small { spelled } => {
+            remarks.push(format!("{name} is 0 here, as a {spelled}"));
+            "{ i32 = 0 }".to_string()
+        }
+        ParameterKind::Other { spelled, bytes: Some(bytes @ 1..=8) } => {
+            remarks.push(format!("{name} is 0 here: the {bytes} bytes of a {spelled} as one number"));
+            format!("{{ {} = 0 }}", if *bytes > 4 { "i64" } else { "i32" })
+        }
+        ParameterKind::Other { spelled, .. } => {
             remarks.push(format!(
                 "{name} is a {spelled}, which no launch can pass: give the kernel a wrapper that takes numbers"
             ));
