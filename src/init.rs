@@ -16,8 +16,8 @@ use bluefin_terminal::out;
 #[command(
     after_help = "Examples:\n  bluefin init vector_add.hip\n  bluefin init reduction.cu --entry reduce -o reduce.toml\n  \
     bluefin init softmax.py\n\n\
-    Pointers become buffers, those to const as inputs; numbers become sizes; numbers of templates, macros under #ifndef \
-    and constants of Triton's become params. What nobody can read from a signature has a remark: how long a buffer is, \
+    Pointers become buffers, inputs or outputs as the kernel's text has it; numbers become sizes; numbers of templates, \
+    macros under #ifndef and constants of Triton's become params. What nobody can read from a signature has a remark: how long a buffer is, \
     the grid and the block, which solver is right, and the tolerance. Types are clang's where it compiles the file."
 )]
 pub struct InitArgs {

@@ -81,6 +81,21 @@ fn what_is_passed_by_value() {
 }
 
 #[test]
+fn a_spec_has_an_output() {
+    let text = "__global__ void k(const float* a, const int* b) { use(a, b); }\n";
+    let draft_of = draft("k.hip", text);
+    loaded(&draft_of);
+    assert!(
+        draft_of
+            .spec()
+            .contains("name = \"b\"\ntype = \"INT32\"\nlength = \"n\"  # how many elements\nrole = \"inout\"")
+    );
+    let text = "__global__ void k(float* a, float* b) { x = a[0] + b[0]; }\n";
+    let spec = draft("k.hip", text).spec();
+    assert_eq!(spec.matches("role = \"inout\"").count(), 2, "{spec}");
+}
+
+#[test]
 fn functions_of_c() {
     let text = "#include <stdint.h>\nstatic void helper(float *x) { }\nint count(int *x) { return 1; }\n\
         void axpy(const float *x, float *y, int64_t n, float a) { for (;;) { } }\n";

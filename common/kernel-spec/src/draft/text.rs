@@ -25,7 +25,9 @@ impl Buffer {
     fn role(&self) -> &'static str {
         match self.usage {
             _ if !self.is_written() => "\"input\"",
-            Usage { read: true, .. } => "\"inout\"  # \"output\" if it is written before it is read",
+            Usage { read: true, .. } => {
+                "\"inout\"  # \"output\" if it is written before it is read, \"input\" if it is only read"
+            }
             Usage { written: true, .. } => "\"output\"",
             Usage { .. } => "\"output\"  # \"input\" if the kernel only reads it",
         }
@@ -69,10 +71,27 @@ impl Shared {
                 | ParameterKind::Other { .. } => {}
             }
         }
+        shared.has_output();
         if shared.sizes.is_empty() {
             shared.sizes.insert(free_name("n", &shared.buffers));
         }
         shared
+    }
+}
+
+impl Shared {
+    /// A spec has an output: where the text shows none, macros or functions may write what no `const` protects, or else the last buffer.
+    fn has_output(&mut self) {
+        if self.buffers.values().any(Buffer::is_written) {
+            return;
+        }
+        let any = self.buffers.values().any(|buffer| buffer.written);
+        let last = self.order.last().cloned().unwrap_or_default();
+        for (name, buffer) in &mut self.buffers {
+            if buffer.written || !any && *name == last {
+                (buffer.written, buffer.usage) = (true, Usage { read: true, written: true });
+            }
+        }
     }
 }
 
@@ -157,11 +176,7 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
         writeln!(text, "role = {}", buffer.role())?;
     }
     let written = shared.buffers.values().filter(|one| one.is_written());
-    let mut outputs: BTreeSet<&str> = written.map(|one| one.element).collect();
-    if outputs.is_empty() {
-        writeln!(text, "\n# No kernel seems to write a buffer: say which one is an output.")?;
-        outputs.extend(shared.buffers.values().map(|one| one.element));
-    }
+    let outputs: BTreeSet<&str> = written.map(|one| one.element).collect();
     for element in outputs {
         let (absolute, relative) = match element {
             "FP32" => ("1e-5", "1e-5"),
