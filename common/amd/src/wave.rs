@@ -11,6 +11,8 @@ use crate::target::Target;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Running,
+    /// Running, behind an access by which waves may tell what others have done.
+    Synced,
     AtBarrier,
     Ended,
 }

@@ -18,7 +18,7 @@ use crate::order::Known;
 use crate::pending::{LdsTouches, Pending};
 use crate::shadow::Toucher;
 use crate::verdict::{Fault, Place, Raised, Step, Use};
-use crate::wave::Wave;
+use crate::wave::{State, Wave};
 
 pub(super) use self::scalar::extended;
 
@@ -45,12 +45,16 @@ impl Block<'_> {
             self.note(wave, memory, touches, at);
         } else {
             let addresses = self.addresses(wave, memory, exec)?;
+            let syncs = memory.sync || matches!(memory.kind, Kind::Atomic { .. }) || self.how(wave, memory, exec).1;
             let done = self.moved(wave, memory, &addresses, exec, at);
             if let Err(raised) = done {
                 return Err(self.named(wave, memory, &addresses, raised));
             }
             if let Kind::LoadToLds { .. } = memory.kind {
                 return Ok(());
+            }
+            if syncs {
+                wave.state = State::Synced;
             }
             let touches = touches(&mut wave.pending, memory, &addresses, exec);
             self.note(wave, memory, touches, at);

@@ -102,6 +102,34 @@ fn waves_of_a_block_hand_over_with_a_counter_in_lds() {
     races(&body.replace(wait, ""), 1, |fault| in_lds(fault) || matches!(fault, Fault::Unwritten { .. }));
 }
 
+/// It is wrong only where the wave that came last is left between raising the flag and resetting the counter: who counted meanwhile is
+/// forgotten.
+#[test]
+fn a_counter_is_reset_before_waves_go_on() {
+    let body = r#"SHARED unsigned count, flag;
+        if (t == 0) { count = 0; flag = 0; }
+        barrier();
+        for (unsigned phase = 1; phase <= 12; ++phase) {
+            if (t % 64 == 0) {
+                if (__hip_atomic_fetch_add(&count, 1u, __ATOMIC_ACQ_REL, GROUP) == 3) {
+                    FIRST
+                    SECOND
+                } else {
+                    while (__hip_atomic_load(&flag, __ATOMIC_ACQUIRE, GROUP) < phase) __builtin_amdgcn_s_sleep(1);
+                }
+            }
+        }
+        barrier();
+        if (t == 0) out[0] = flag;"#;
+    let (flag, reset) = (
+        "__hip_atomic_store(&flag, phase, __ATOMIC_RELEASE, GROUP);",
+        "__hip_atomic_store(&count, 0, __ATOMIC_RELEASE, GROUP);",
+    );
+    let ordered = |first, second| body.replace("FIRST", first).replace("SECOND", second);
+    passes(&ordered(reset, flag), 1, |found| found[0] == 12);
+    races(&ordered(flag, reset), 1, |fault| matches!(fault, Fault::Hang { .. }));
+}
+
 #[test]
 fn a_producer_raises_a_flag_in_lds() {
     let body = r#"SHARED unsigned data[64], flag;
