@@ -61,7 +61,10 @@ pub fn of_kernels(bundle: &Bundle, source: &str, entries: &[String]) -> Result<T
     let types: Vec<Vec<String>> = (0..entries.len()).map(types).collect();
     let mut remarks = Vec::new();
     if !missing.is_empty() {
-        remarks.push(format!("not beside it, where a spec needs what the kernels use of them: {}", missing.join(", ")));
+        remarks.push(format!(
+            "these files are not beside it, and have to be if kernels need them: {}",
+            missing.join(", ")
+        ));
     }
     let unknown: Vec<&str> =
         entries.iter().zip(&types).filter(|(_, types)| types.is_empty()).map(|(entry, _)| entry.as_str()).collect();

@@ -48,7 +48,9 @@ fn once(body: &[Token<'_>], at: usize) -> Usage {
     while text(end) == "." {
         end += 2;
     }
-    let is_address = before(1) == "&" && matches!(before(2), "(" | "," | "=" | "return");
+    // `&p[i]`, `&(p[i])`
+    let is_address =
+        before(1) == "&" && matches!(before(2), "(" | "," | "=" | "return") || (before(1), before(2)) == ("(", "&");
     let changes_before = matches!((before(2), before(1)), ("+", "+") | ("-", "-"));
     if is_address || changes_before {
         return BOTH;
@@ -97,6 +99,7 @@ mod tests {
             ("++p[i];", BOTH),
             ("p[i]--;", BOTH),
             ("atomicAdd(&p[i], 1);", BOTH),
+            ("store(&(p[i]), 1);", BOTH),
             ("x = y & p[i];", READ),
             ("helper(p, 1);", BOTH),
             ("q[i] = 1;", Usage::default()),
