@@ -380,9 +380,10 @@ fn waves_in_turns(
             }
             continue;
         }
-        // As many turns of 16 to 32 instructions as of 2048 to 4096: what is wrong only if a wave is left between two instructions close
-        // to each other is met, and so is what takes one that runs far ahead.
-        let longest = 1 << random.below(LONGEST_TURN + 1);
+        // One turn in four is as often of 16 to 32 instructions as of 2048 to 4096: what is wrong only if a wave is left between two
+        // instructions close to each other is met. The others are long, as each turn finds the caches full of another wave's.
+        let power = if random.below(4) == 0 { random.below(LONGEST_TURN + 1) } else { LONGEST_TURN };
+        let longest = 1 << power;
         let turn = 1 + random.below(longest);
         let chosen = running.get(random.below(running.len() as u64) as usize).and_then(|at| waves.get_mut(*at));
         let Some(wave) = chosen else { continue };
