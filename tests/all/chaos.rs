@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bluefin_test_support::{Rabbit, Redis, RedisOptions, Vhost, wait_until};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::fleet::{Fleet, many_problems, noop_spec};
 use crate::common::{Running, expect, files, write};
@@ -51,6 +51,20 @@ fn undisturbed() -> (BTreeMap<String, Vec<u8>>, u64) {
 fn outcomes(fleet: &Fleet) -> u64 {
     let status = fleet.status("chaos").unwrap_or_default();
     status["done"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum()
+}
+
+/// What `look` finds while `workers` stand still: on a slow machine they would be done before it has looked.
+fn held<T>(workers: &[Immortal<'_>], look: impl FnOnce() -> T) -> T {
+    let all = |signal| {
+        for worker in workers {
+            // One that has ended is started again by whoever kills it.
+            let _ = kill_process(Pid::from_child(&worker.running.0), signal);
+        }
+    };
+    all(Signal::STOP);
+    let found = look();
+    all(Signal::CONT);
+    found
 }
 
 /// Jobs of a session that is complete, all stages.
@@ -107,8 +121,8 @@ fn survives(
         let most_ms = if enqueued { 700 } else { 8000 };
         let moment = Instant::now() + Duration::from_millis(random.random_range(0..most_ms));
         // However fast the machine is, a session is disturbed several times.
-        let share = outcomes(fleet) + random.random_range(0..jobs / 8);
-        let is_over = || Instant::now() >= moment || outcomes(fleet) >= share;
+        let share = held(&workers, || outcomes(fleet)) + random.random_range(0..jobs / 8);
+        let is_over = || Instant::now() >= moment || held(&workers, || outcomes(fleet)) >= share;
         if enqueued {
             while !is_over() {
                 std::thread::sleep(Duration::from_millis(20));
@@ -120,7 +134,7 @@ fn survives(
                 enqueued = producer.0.try_wait().unwrap().is_some_and(|status| status.success());
             }
         }
-        let now = fleet.status("chaos");
+        let now = held(&workers, || fleet.status("chaos"));
         if now.is_some_and(|status| status["complete"] == true) && enqueued {
             break;
         }
