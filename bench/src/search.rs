@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{mem, thread};
 
 use anyhow::Context as _;
+use bluefin_campaign::kernels::own_spec;
 use bluefin_campaign::known::known;
 use bluefin_campaign::machine::itself;
 use bluefin_campaign::search::{options, parse_option};
@@ -108,8 +109,7 @@ fn specs(own: &[PathBuf]) -> anyhow::Result<Vec<LoadedSpec>> {
     let mut specs = LoadedSpec::shipped_beside_triton()?;
     specs.push(LoadedSpec::load(Bundle::gemm_in_triton())?);
     for path in own {
-        let own = Bundle::read(path).map_err(Into::into).and_then(LoadedSpec::load);
-        specs.push(own.with_context(|| format!("--kernel {}", path.display()))?);
+        specs.push(own_spec(path)?);
     }
     Ok(specs)
 }

@@ -1,7 +1,7 @@
 //! Kernel specs: those that are shipped, and a user's own.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use bluefin_common::problem::Problem;
@@ -22,6 +22,15 @@ pub enum With {
     Triton,
 }
 
+/// The spec of a user's own kernel.
+///
+/// # Errors
+/// It can not be loaded.
+pub fn own_spec(path: &Path) -> anyhow::Result<LoadedSpec> {
+    let own = Bundle::read(path).map_err(Into::into).and_then(LoadedSpec::load);
+    own.with_context(|| format!("--kernel {}", path.display()))
+}
+
 /// The specs for `target`, those `with` more kernels, and a user's own of the files `own`, with the problems of these, of each of `sizes`.
 /// Those of an operator are asked for by commands, so that none is added to `problems` where there are some.
 ///
@@ -40,8 +49,7 @@ pub fn with_own(
         Some(With::Triton) => beside_triton(target, &problems)?,
     };
     for path in own {
-        let own = Bundle::read(path).map_err(Into::into).and_then(LoadedSpec::load);
-        let own = own.with_context(|| format!("--kernel {}", path.display()))?;
+        let own = own_spec(path)?;
         if own.spec.kernel().is_some() && (own.spec.problem == "kernel" || !has_commands) {
             for sizes in sizes {
                 let problem = own.spec.problem(sizes)?;

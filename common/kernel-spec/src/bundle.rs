@@ -208,7 +208,6 @@ fn check_name(name: &str) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// A regular file of at most `limit` bytes.
 /// The text of a source. Comments of older ones are in other encodings, which nothing that is compiled depends on.
 ///
 /// # Errors
@@ -223,6 +222,7 @@ pub fn source_text(bytes: Vec<u8>) -> io::Result<String> {
     Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
+/// A regular file of at most `limit` bytes.
 fn read_text(path: &Path, limit: u64) -> Result<String, SpecError> {
     let fail = |source| SpecError::Read { path: path.to_path_buf(), source };
     // Checked before it is opened: opening a FIFO would wait for its writer.
