@@ -137,7 +137,8 @@ impl Compilers {
         // Where nothing is timed here, somebody else may time on this machine's GPUs.
         let taken = if taken.is_empty() { inventory::cpus_of_gpus() } else { taken.to_vec() };
         if let Some(left) = inventory::cpus_left(&taken) {
-            config.slots = config.slots.min(left.len());
+            // A few compilers more than CPUs, as some wait for files: 15 for two rounds of eight would take twice as long as 16.
+            config.slots = config.slots.min(left.len() + left.len() / 8);
             config.limits.cpus = left;
         }
         let (Ports { store, broker }, stop) = (crew.ports.clone(), crew.stop.clone());

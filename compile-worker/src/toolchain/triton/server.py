@@ -301,6 +301,10 @@ def main():
     if os.path.exists(older):
         os.environ.setdefault("TRITON_PTXAS_BLACKWELL_PATH", older)
     compiler = Compiler()
+    # By which Triton's cache knows its compiler: a digest of all of its files, most of a second. Here that cache is empty for each kernel.
+    for name in ("triton.runtime.cache", "triton.compiler.compiler"):
+        if hasattr(sys.modules.get(name), "triton_key"):
+            sys.modules[name].triton_key = lambda: "bluefin"
     send({"triton": compiler.version, "python": "%d.%d" % sys.version_info[:2],
           "folders": [sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(triton.__file__))]})
     sys.path.insert(0, "src")
