@@ -136,14 +136,28 @@ impl Unit {
         if self.shim.is_none() { Ok(Vec::new()) } else { entries::symbols(code, &self.launches) }
     }
 
-    /// `failure` to compile it, with what was left out of its files.
+    /// `failure` to compile it, with what was left out of its files, and with the libraries that it names and that nobody has here.
     pub(crate) fn with_note(&self, failure: Failure) -> Failure {
-        let left_out = self.bundle.left_out();
-        if left_out.is_empty() || failure.kind != FailureKind::CompileError {
+        if failure.kind != FailureKind::CompileError {
             return failure;
         }
-        let note = format!("note: left out, as a spec's files lie beside it: {}", left_out.join(" "));
-        Failure { detail: format!("{}\n{note}", failure.detail.trim_end()), ..failure }
+        let left_out = self.bundle.left_out();
+        let named = |library: &String| {
+            let word = library.split(['/', '.', '_']).next().unwrap_or_default();
+            failure.detail.contains(word)
+        };
+        let libraries: Vec<String> = self.bundle.libraries().into_iter().filter(named).collect();
+        let mut detail = failure.detail.trim_end().to_string();
+        if !left_out.is_empty() {
+            detail += &format!("\nnote: left out, as the spec has no such file beside it: {}", left_out.join(" "));
+        }
+        if !libraries.is_empty() {
+            detail += &format!(
+                "\nnote: nothing is here of the libraries of {}: kernels that use them compile with nvcc alone (BLUEFIN_NVCC)",
+                libraries.join(" ")
+            );
+        }
+        Failure { detail, ..failure }
     }
 
     /// What a command line that compiles it to `output` is made of.

@@ -1,12 +1,12 @@
 //! HIP and CUDA files as people have them: compiled as they are with bluefin's own headers, executed, and compared with values that are
-//! known; and the specs that are written from their signatures.
+//! known.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::common::{bluefin, expect, json, text, write};
+use crate::common::{bluefin, expect, json, write};
 
 const TARGETS: [&str; 5] = ["gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx1030"];
 
@@ -237,6 +237,110 @@ fn lanes_of_cuda() {
     right(&Known::integers(values), "people.cu", "found", CUDA, kernel);
 }
 
+/// Lanes that are together in a branch, and tiles whose size is known when they are made.
+#[test]
+fn groups_of_cuda() {
+    let kernel = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n__global__ void found(int* out) {\n    \
+        const int t = threadIdx.x;\n    for (int i = 0; i < 4; ++i) out[64 * i + t] = -1;\n    if (t % 3 == 1) {\n        \
+        const cg::coalesced_group group = cg::coalesced_threads();\n        out[t] = group.thread_rank() + 100 * group.size();\n        \
+        out[64 + t] = group.shfl(t, 2);\n        out[128 + t] = group.shfl_down(t, 1) + 1000 * cg::reduce(group, 1, cg::plus<int>());\n    }\n    \
+        const cg::thread_group tile = cg::tiled_partition(cg::this_thread_block(), 4);\n    out[192 + t] = tile.thread_rank() + 10 * tile.size();\n}\n";
+    let each = |value: fn(i64) -> i64| (0..64).map(move |t| if t % 3 == 1 { value(t) } else { -1 });
+    // Of lanes 0 to 31 these are 1, 4, ... 31, of the others 34, 37, ... 61.
+    let values = each(|t| if t < 32 { t / 3 + 1100 } else { (t - 34) / 3 + 1000 })
+        .chain(each(|t| if t < 32 { 7 } else { 40 }))
+        .chain(each(|t| if t < 32 { 11_000 + (t + 3).min(31) } else { 10_000 + (t + 3).min(61) }))
+        .chain((0..64).map(|t| t % 4 + 40));
+    right(&Known::integers(values), "people.cu", "found", CUDA, kernel);
+
+    let folder = tempfile::tempdir().unwrap();
+    let known = Known::integers([1]);
+    let kernel = "#include <cooperative_groups.h>\n__global__ void found(int* out) {\n    \
+        cooperative_groups::this_grid().sync();\n    out[0] = 1;\n}\n";
+    write(folder.path(), "people.cu", &known.source(CUDA, kernel));
+    write(folder.path(), "spec.toml", &known.spec("people.cu", "found"));
+    let report = check(folder.path(), "gfx942", 1);
+    let detail = report["candidates"][0]["detail"].as_str().unwrap();
+    assert!(detail.contains("grid.sync() needs a cooperative launch, which no spec has"), "{detail}");
+}
+
+/// Halves and bytes of a word at once, and sums of which the larger is taken.
+#[test]
+fn parts_of_words() {
+    let kernel = "__constant__ unsigned x[] = {0x7fff8001, 0x00010002, 0x80ff7f01, 0x01010101};\n__global__ void found(int* out) {\n    \
+        if (threadIdx.x != 0) return;\n    const unsigned values[] = {__vadd2(x[0], x[1]), __vaddss2(x[0], x[1]), __vabs2(x[0]), __vabsdiffu4(x[2], x[3]),\n    \
+        __vaddus4(x[2], x[3]), __vsubss4(x[2], x[3]), __vcmpgts4(x[2], x[3]), __vsetltu2(x[1], x[0]), __vavgu4(x[2], x[3]), __vsads4(x[2], x[3]),\n    \
+        __vmaxs4(x[2], x[3]), __vneg2(x[1]), (unsigned)__viaddmax_s32(-5, 3, -4), __viaddmin_s16x2_relu(x[0], x[1], x[1]), (unsigned)__vimax3_s32(3, -9, 7)};\n    \
+        for (int i = 0; i < 15; ++i) out[i] = (int)values[i];\n}\n";
+    let known = Known::integers(
+        [
+            0x8000_8003_u32,
+            0x7fff_8003,
+            0x7fff_7fff,
+            0x7ffe_7e00,
+            0x81ff_8002,
+            0x80fe_7e00,
+            0x0000_ff00,
+            0x0001_0001,
+            0x4180_4001,
+            257,
+            0x0101_7f01,
+            0xffff_fffe,
+            0xffff_fffe,
+            0x0000_0000,
+            7,
+        ]
+        .map(|value| i64::from(value as i32)),
+    );
+    right(&known, "people.cu", "found", CUDA, kernel);
+}
+
+/// What rounds down, up and towards zero is beside the exact value on the side that it says.
+#[test]
+fn directed_rounding() {
+    let kernel = "__constant__ int x[] = {16777217, -16777217, 3};\n__constant__ double y[] = {0.1};\n__global__ void found(int* out) {\n    \
+        if (threadIdx.x != 0) return;\n    const float three = (float)x[2], tiny = __int_as_float(x[2] - 2);\n    const float values[] = {__int2float_rd(x[0]), __int2float_ru(x[0]), \
+        __int2float_rz(x[1]), __int2float_rd(x[1]), __uint2float_ru(x[0]),\n    \
+        __ll2float_rz(((long long)x[0] << 32) + 1), __ll2float_ru(((long long)x[0] << 32) + 1), __double2float_rd(y[0]), __double2float_ru(y[0]),\n    \
+        __fadd_ru(three, tiny), __fadd_rd(three, -tiny), __fdiv_rd(1, three), __fdiv_ru(1, three), __fsqrt_rz(three), __fmaf_ru(three, three, tiny)};\n    \
+        for (int i = 0; i < 15; ++i) out[i] = __float_as_int(values[i]);\n}\n";
+    let third = 1.0_f32 / 3.0;
+    let root = 3.0_f32.sqrt();
+    let values: [f32; 15] = [
+        16_777_216.0,
+        16_777_218.0,
+        -16_777_216.0,
+        -16_777_218.0,
+        16_777_218.0,
+        16_777_216.0 * 4_294_967_296.0,
+        16_777_218.0 * 4_294_967_296.0,
+        0.1_f32.next_down(),
+        0.1,
+        3.0_f32.next_up(),
+        3.0_f32.next_down(),
+        third.next_down(),
+        third,
+        if f64::from(root) * f64::from(root) > 3.0 { root.next_down() } else { root },
+        9.0_f32.next_up(),
+    ];
+    let known = Known::integers(values.map(|value| i64::from(value.to_bits() as i32)));
+    right(&known, "people.cu", "found", CUDA, kernel);
+}
+
+/// A file's own function goes before one that CUDA lacks; halves are added one by one and in pairs.
+#[test]
+fn atomics_of_floats_and_halves() {
+    let kernel = "#include <hip/hip_fp16.h>\n__device__ float atomicMin(float* to, float value) { *to = 7; return value; }\n\
+        __global__ void found(float* out) {\n    __shared__ __half halves[4];\n    __shared__ float least, most;\n    const int t = threadIdx.x;\n    \
+        if (t < 4) halves[t] = __float2half(0.0f);\n    if (t == 0) { least = 100; most = -1; }\n    __syncthreads();\n    \
+        if (t < 3) atomicAdd(&halves[1], __float2half(1.5f));\n    if (t < 2) unsafeAtomicAdd((__half2*)halves + 1, __floats2half2_rn(1, 2));\n    \
+        atomicMax(&most, (float)t);\n    __syncthreads();\n    if (t == 0) atomicMin(&least, 1.0f);\n    __syncthreads();\n    \
+        if (t < 4) out[t] = __half2float(halves[t]);\n    if (t == 4) out[4] = least;\n    if (t == 5) out[5] = most;\n    \
+        if (t == 6) out[6] = __half2float(__float2half_rd(0.1f)) < 0.1f && __half2float(__float2half_ru(0.1f)) > 0.1f;\n}\n";
+    let values = vec![0.0, 4.5, 2.0, 4.0, 7.0, 63.0, 1.0];
+    right(&Known { element: ("float", "FP32"), error: 0.0, values }, "people.hip", "found", HIP, kernel);
+}
+
 /// Atomics of each type, on buffers and in shared memory, of which the first is dynamic.
 #[test]
 fn atomics_and_shared_memory() {
@@ -314,37 +418,14 @@ fn errors_and_faults_name_the_line() {
     write(folder.path(), "people.hip", &elsewhere.replace("out[0] = 1", "out[0] = own(1)"));
     let report = check(folder.path(), "gfx942", 1);
     let detail = report["candidates"][0]["detail"].as_str().unwrap();
-    assert!(detail.ends_with("note: left out, as a spec's files lie beside it: ../common/own.hpp"), "{detail}");
-}
+    assert!(detail.ends_with("note: left out, as the spec has no such file beside it: ../common/own.hpp"), "{detail}");
 
-/// A spec from a file's signatures: what is completed is little, and then it is checked.
-#[test]
-fn a_spec_is_written_from_signatures() {
-    let folder = tempfile::tempdir().unwrap();
-    let source = "#include <cuda_runtime.h>\n#include <cstdio>\ntypedef float real;\n\
-        __global__ void vectorAdd(const real* A, const real* B, real* C, int n) {\n    \
-        int i = blockDim.x * blockIdx.x + threadIdx.x;\n    if (i < n) C[i] = A[i] + B[i];\n}\nint main() { std::puts(\"\"); }\n";
-    write(folder.path(), "vectorAdd.cu", source);
-    let init =
-        |arguments: &[&str], code| expect(bluefin().current_dir(folder.path()).arg("init").args(arguments), code);
-    let out = text(&init(&["vectorAdd.cu", "-o", "spec.toml"], 0).stdout);
-    assert_eq!(out, "spec.toml: vectorAdd; complete what has a remark\n");
-    let spec = std::fs::read_to_string(folder.path().join("spec.toml")).unwrap();
-    assert_eq!(spec.matches("type = \"FP32\"").count(), 3, "an alias is resolved\n{spec}");
-    // As written it is a spec already: a kernel is right beside itself.
-    let report = check(folder.path(), "gfx942", 0);
-    assert_eq!(report["right"], 1, "{report:#}");
-
-    let error = text(&init(&["vectorAdd.cu", "-o", "spec.toml"], 1).stderr);
-    assert!(error.contains("spec.toml: nothing was written"), "{error}");
-    let error = text(&init(&["vectorAdd.cu", "--entry", "sub"], 1).stderr);
-    assert!(error.contains("--entry sub: expected one of vectorAdd"), "{error}");
-    write(folder.path(), "none.hip", "int main() { return 0; }\n");
-    let error = text(&init(&["none.hip"], 1).stderr);
-    assert!(
-        error.contains("none.hip: found no kernel, expected a function that is declared `__global__` or `KERNEL`"),
-        "{error}"
-    );
-    let error = text(&init(&["spec.toml"], 2).stderr);
-    assert!(error.contains("found no file of .hip .cu .cpp .c .py"), "{error}");
+    // A library is named by what is missing of it, and not by files whose hosts use one.
+    let library = source.replace(HIP, "#include <hip/hip_runtime.h>\n#include <hipcub/hipcub.hpp>\n#include <rccl.h>");
+    write(folder.path(), "people.hip", &library.replace("out[0] = 1", "out[0] = hipcub::Sum()(1, 2)"));
+    let report = check(folder.path(), "gfx942", 1);
+    let detail = report["candidates"][0]["detail"].as_str().unwrap();
+    let note =
+        "note: nothing is here of the libraries of hipcub/hipcub.hpp: kernels that use them compile with nvcc alone";
+    assert!(detail.contains(note), "{detail}");
 }

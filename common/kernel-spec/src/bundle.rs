@@ -77,7 +77,13 @@ impl Bundle {
         shim::dialect(&self.files)
     }
 
-    /// What its files include of other folders, where a spec has no files, so that it was left out.
+    /// The headers of libraries for hosts, such as `cub/cub.cuh`, that its files include and that bluefin has nothing of.
+    #[must_use]
+    pub fn libraries(&self) -> Vec<String> {
+        shim::libraries(&self.files)
+    }
+
+    /// What its files include in quotation marks and the spec does not have, so that it was left out.
     #[must_use]
     pub fn left_out(&self) -> Vec<String> {
         shim::left_out(&self.files)

@@ -65,6 +65,8 @@ const HEADERS: &[(&str, &str)] = &[
     shim_file!("math64.h"),
     shim_file!("special.h"),
     shim_file!("names.h"),
+    shim_file!("directed.h"),
+    shim_file!("simd.h"),
     shim_file!("runtime.h"),
     shim_file!("half.h"),
     shim_file!("bfloat.h"),
@@ -117,7 +119,7 @@ const HEADERS: &[(&str, &str)] = &[
 const HOST: &str = "#pragma once\n#include \"bluefin/gpu.h\"\n#include \"bluefin/host.h\"\n";
 
 /// How the names of libraries for hosts begin, of which kernels need nothing, but for nvcc, which has CUDA's.
-const LIBRARIES: [&str; 30] = [
+const LIBRARIES: [&str; 33] = [
     "thrust/",
     "cub/",
     "hipcub/",
@@ -148,7 +150,66 @@ const LIBRARIES: [&str; 30] = [
     "roctx",
     "roctracer/",
     "nvml.h",
+    "boost/",
+    "Eigen/",
+    "opencv2/",
 ];
+
+/// Headers of C and POSIX, which people put in quotation marks as well, and which machines that compile have.
+const OF_C: [&str; 41] = [
+    "assert.h",
+    "complex.h",
+    "ctype.h",
+    "dirent.h",
+    "dlfcn.h",
+    "errno.h",
+    "fcntl.h",
+    "fenv.h",
+    "float.h",
+    "getopt.h",
+    "immintrin.h",
+    "inttypes.h",
+    "limits.h",
+    "locale.h",
+    "malloc.h",
+    "math.h",
+    "memory.h",
+    "omp.h",
+    "poll.h",
+    "pthread.h",
+    "pwd.h",
+    "sched.h",
+    "semaphore.h",
+    "setjmp.h",
+    "signal.h",
+    "stdalign.h",
+    "stdarg.h",
+    "stdatomic.h",
+    "stdbool.h",
+    "stddef.h",
+    "stdint.h",
+    "stdio.h",
+    "stdlib.h",
+    "string.h",
+    "strings.h",
+    "tgmath.h",
+    "time.h",
+    "uchar.h",
+    "unistd.h",
+    "values.h",
+    "wchar.h",
+];
+
+/// Whether a header is one of the C or C++ library, or of the system: C++'s have no ending.
+fn is_of_machine(name: &str) -> bool {
+    !name.contains('.') || name.starts_with("sys/") || OF_C.contains(&name)
+}
+
+/// Whether a word is one of HIP's interface: `hipMalloc`, `HIP_DYNAMIC_SHARED`.
+fn is_word_of_hip(word: &str) -> bool {
+    let named = |rest: &str| rest.starts_with(|first: char| first.is_ascii_uppercase());
+    word.starts_with("HIP_") || word.strip_prefix("hip").is_some_and(named)
+}
 
 fn text_of(name: &str) -> Option<Cow<'static, str>> {
     if let Some((_, text)) = HEADERS.iter().find(|(known, _)| *known == name) {
@@ -179,7 +240,13 @@ pub(super) fn dialect(files: &BTreeMap<String, String>) -> Option<Dialect> {
     }
 }
 
-/// The includes that were left out of the files of a bundle, as they are in other folders.
+/// The libraries for hosts whose headers are among a bundle's files, with nothing in them.
+pub(super) fn libraries(files: &BTreeMap<String, String>) -> Vec<String> {
+    let names = files.keys().filter(|name| LIBRARIES.iter().any(|library| name.starts_with(library)));
+    names.cloned().collect()
+}
+
+/// The includes that were left out of the files of a bundle, as they are in no file of the spec.
 pub(super) fn left_out(files: &BTreeMap<String, String>) -> Vec<String> {
     let lines = files.iter().filter(|(name, _)| !is_header(name)).flat_map(|(_, text)| text.lines());
     lines.filter_map(|line| line.strip_prefix(host_code::LEFT_OUT)).map(ToString::to_string).collect()
@@ -190,7 +257,7 @@ pub(super) fn left_out(files: &BTreeMap<String, String>) -> Vec<String> {
 pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str) {
     let known = |name: &str| files.contains_key(name) || is_header(name);
     let of_include = |name: &str| match plain(name) {
-        _ if !name.contains('/') || known(name) => Include::Kept,
+        _ if known(name) || is_of_machine(name) => Include::Kept,
         file if known(file) => Include::Renamed(file.to_string()),
         _ => Include::NotBeside,
     };
@@ -210,7 +277,10 @@ pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str) {
     if wanted.is_empty() && !is_cuda_source {
         return;
     }
-    let is_hip = wanted.iter().any(|name| name.starts_with("hip/"));
+    // hipcc compiles such a source without any header of HIP's: its words tell.
+    let names_hip =
+        || files.values().any(|text| host_code::tokens(text).iter().any(|token| is_word_of_hip(token.text)));
+    let is_hip = wanted.iter().any(|name| name.starts_with("hip/")) || wanted.is_empty() && names_hip();
     let mut waiting: Vec<String> = wanted.into_iter().chain([if is_hip { HIP } else { CUDA }.to_string()]).collect();
     let macros: BTreeSet<String> = files.values().flat_map(|text| host_code::macros(text)).collect();
     let changed = |(name, text): (&String, &String)| match name.as_str() {
@@ -244,6 +314,9 @@ mod tests {
         assert!(!files.contains_key("bluefin/bfloat.h"), "what nobody includes does not travel");
         assert_eq!(dialect(&files), Some(Dialect::Hip));
         assert_eq!(dialect(&completed("k.cu", "__global__ void k() { }\n")), Some(Dialect::Cuda));
+        let named = "__global__ void k() { HIP_DYNAMIC_SHARED(int, words) }\n";
+        assert_eq!(dialect(&completed("k.cu", named)), Some(Dialect::Hip));
+        assert_eq!(dialect(&completed("k.cu", &format!("#include <cuda.h>\n{named}"))), Some(Dialect::Cuda));
         let files = completed(
             "k.hip",
             "#include \"../../Common/helper_cuda.h\"\n#include \"../x/own.h\"\n#include <sys/types.h>\n",
@@ -251,6 +324,18 @@ mod tests {
         assert_eq!(dialect(&files), Some(Dialect::Cuda));
         assert_eq!(files["k.hip"], "#include \"helper_cuda.h\"\n// left out: ../x/own.h\n#include <sys/types.h>\n");
         assert_eq!(left_out(&files), ["../x/own.h"]);
+    }
+
+    #[test]
+    fn what_only_a_host_may_need_is_left_out() {
+        let text = "#include <cub/cub.cuh>\n#include \"reference.h\"\n#include \"math.h\"\n#include \"vector\"\n#include <own.h>\n";
+        let files = completed("k.cu", text);
+        assert_eq!(
+            files["k.cu"],
+            "#include <cub/cub.cuh>\n// left out: reference.h\n#include \"math.h\"\n#include \"vector\"\n#include <own.h>\n"
+        );
+        assert_eq!((left_out(&files), libraries(&files)), (vec!["reference.h".into()], vec!["cub/cub.cuh".into()]));
+        assert!(libraries(&completed("k.cu", "#include <cuda_fp16.h>\n")).is_empty());
     }
 
     #[test]

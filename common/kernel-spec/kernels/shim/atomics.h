@@ -17,6 +17,9 @@
     __atomic_compare_exchange_n(to, expected, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 #endif
 
+// In front of those that CUDA lacks and HIP has: a file's own function of that name goes before a template.
+#define BLUEFIN_YIELDS template <class = void>
+
 #define BLUEFIN_EXCHANGES(suffix, T, scope)                                            \
     BLUEFIN_DEVICE T atomicExch##suffix(T* to, T value) { return BLUEFIN_SWAP(to, value, scope); } \
     BLUEFIN_DEVICE T atomicCAS##suffix(T* to, T expected, T value) {                   \
@@ -25,7 +28,7 @@
     }
 #define BLUEFIN_SUMS(suffix, T, scope)                                                                           \
     BLUEFIN_DEVICE T atomicAdd##suffix(T* to, T value) { return BLUEFIN_FETCH(add, to, value, scope); }          \
-    BLUEFIN_DEVICE T atomicSub##suffix(T* to, T value) { return BLUEFIN_FETCH(add, to, (T)-value, scope); }
+    BLUEFIN_YIELDS BLUEFIN_DEVICE T atomicSub##suffix(T* to, T value) { return BLUEFIN_FETCH(add, to, (T)-value, scope); }
 #define BLUEFIN_BITWISE(suffix, T, scope)                                                                        \
     BLUEFIN_DEVICE T atomicMin##suffix(T* to, T value) { return BLUEFIN_FETCH(min, to, value, scope); }          \
     BLUEFIN_DEVICE T atomicMax##suffix(T* to, T value) { return BLUEFIN_FETCH(max, to, value, scope); }          \
@@ -37,10 +40,10 @@
     BLUEFIN_DEVICE T atomicExch##suffix(T* to, T value) {                                         \
         return bluefin_bits<T>(BLUEFIN_SWAP((U*)to, bluefin_bits<U>(value), scope));              \
     }                                                                                             \
-    BLUEFIN_DEVICE T atomicCAS##suffix(T* to, T expected, T value) {                              \
+    BLUEFIN_YIELDS BLUEFIN_DEVICE T atomicCAS##suffix(T* to, T expected, T value) {                              \
         return bluefin_bits<T>(atomicCAS##suffix((U*)to, bluefin_bits<U>(expected), bluefin_bits<U>(value))); \
     }                                                                                             \
-    BLUEFIN_DEVICE T atomicMin##suffix(T* to, T value) {                                          \
+    BLUEFIN_YIELDS BLUEFIN_DEVICE T atomicMin##suffix(T* to, T value) {                                          \
         T found = bluefin_bits<T>(BLUEFIN_FETCH(or, (U*)to, (U)0, scope));                        \
         while (value < found) {                                                                   \
             const T before = atomicCAS##suffix(to, found, value);                                 \
@@ -49,7 +52,7 @@
         }                                                                                         \
         return found;                                                                             \
     }                                                                                             \
-    BLUEFIN_DEVICE T atomicMax##suffix(T* to, T value) {                                          \
+    BLUEFIN_YIELDS BLUEFIN_DEVICE T atomicMax##suffix(T* to, T value) {                                          \
         T found = bluefin_bits<T>(BLUEFIN_FETCH(or, (U*)to, (U)0, scope));                        \
         while (found < value) {                                                                   \
             const T before = atomicCAS##suffix(to, found, value);                                 \

@@ -36,7 +36,7 @@ BLUEFIN_BOTH float __low2float(bluefin_bfloat2 x) { return (float)x.x; }
 BLUEFIN_BOTH float __high2float(bluefin_bfloat2 x) { return (float)x.y; }
 BLUEFIN_BOTH bluefin_bfloat __low2bfloat16(bluefin_bfloat2 x) { return x.x; }
 BLUEFIN_BOTH bluefin_bfloat __high2bfloat16(bluefin_bfloat2 x) { return x.y; }
-BLUEFIN_DEVICE bluefin_bfloat2 atomicAdd(bluefin_bfloat2* to, bluefin_bfloat2 value) { return bluefin_add_pair(to, value); }
+BLUEFIN_ADDS(bluefin_bfloat, bluefin_bfloat2)
 
 #if BLUEFIN_CUDA
 using __nv_bfloat16 = bluefin_bfloat;

@@ -18,8 +18,14 @@
 #include "bluefin/integers.h"
 #include "bluefin/atomics.h"
 #include "bluefin/math.h"
+#include "bluefin/directed.h"
+#if BLUEFIN_CUDA
+#include "bluefin/simd.h"
+#endif
 #include "bluefin/runtime.h"
 #if __has_include(<cmath>)
+#include <cfloat>
+#include <climits>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>

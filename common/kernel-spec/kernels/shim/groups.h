@@ -49,8 +49,43 @@ struct grid_group {
     }
     BLUEFIN_MEMBER static unsigned long long thread_rank() { return block_rank() * thread_block::size() + bluefin_rank(); }
     BLUEFIN_MEMBER static dim3 group_dim() { return gridDim; }
+    BLUEFIN_MEMBER static bool is_valid() { return false; }
+    template <bool is_there = false> BLUEFIN_MEMBER static void sync() {
+        static_assert(is_there, "grid.sync() needs a cooperative launch, which no spec has");
+    }
 };
 BLUEFIN_DEVICE grid_group this_grid() { return {}; }
+
+// The lanes of a warp that execute this together, numbered without those that do not.
+struct coalesced_group {
+    bluefin_mask bluefin_lanes;
+    BLUEFIN_MEMBER void sync() const { __syncwarp(bluefin_lanes); }
+    BLUEFIN_MEMBER unsigned size() const { return (unsigned)__builtin_popcountll(bluefin_lanes); }
+    BLUEFIN_MEMBER unsigned num_threads() const { return size(); }
+    BLUEFIN_MEMBER unsigned thread_rank() const {
+        return (unsigned)__builtin_popcountll(bluefin_lanes & (((bluefin_mask)1 << __lane_id()) - 1));
+    }
+    // The lane of the warp that has a rank.
+    BLUEFIN_MEMBER int bluefin_lane_of(unsigned rank) const {
+        bluefin_mask lanes = bluefin_lanes;
+        for (unsigned i = 0; i < rank; ++i) lanes &= lanes - 1;
+        return (int)__builtin_ctzll(lanes);
+    }
+    template <class T> BLUEFIN_MEMBER T shfl(T value, unsigned from) const {
+        return __shfl_sync(bluefin_lanes, value, bluefin_lane_of(from % size()));
+    }
+    template <class T> BLUEFIN_MEMBER T shfl_up(T value, unsigned by) const {
+        const unsigned rank = thread_rank();
+        return shfl(value, rank < by ? rank : rank - by);
+    }
+    template <class T> BLUEFIN_MEMBER T shfl_down(T value, unsigned by) const {
+        const unsigned rank = thread_rank();
+        return shfl(value, rank + by >= size() ? rank : rank + by);
+    }
+    BLUEFIN_MEMBER int any(int predicate) const { return __any_sync(bluefin_lanes, predicate); }
+    BLUEFIN_MEMBER int all(int predicate) const { return __all_sync(bluefin_lanes, predicate); }
+};
+BLUEFIN_DEVICE coalesced_group coalesced_threads() { return {bluefin_active()}; }
 
 // `size` neighbouring lanes of a warp.
 template <unsigned lanes, class Parent = thread_block> struct thread_block_tile {
@@ -85,6 +120,7 @@ template <unsigned lanes, class Parent = thread_block> struct thread_block_tile 
 template <unsigned lanes, class Parent> BLUEFIN_DEVICE thread_block_tile<lanes, Parent> tiled_partition(const Parent&) {
     return {};
 }
+BLUEFIN_DEVICE thread_group tiled_partition(const thread_group&, unsigned lanes) { return {lanes}; }
 template <class Group> BLUEFIN_DEVICE void sync(const Group& group) { group.sync(); }
 
 template <class T> struct plus {
@@ -100,5 +136,10 @@ template <class T> struct greater {
 template <class Tile, class T, class Join> BLUEFIN_DEVICE T reduce(const Tile& tile, T value, Join join) {
     for (unsigned by = Tile::size() / 2; by > 0; by /= 2) value = join(value, tile.shfl_xor(value, (int)by));
     return value;
+}
+template <class T, class Join> BLUEFIN_DEVICE T reduce(const coalesced_group& group, T value, Join join) {
+    T result = group.shfl(value, 0);
+    for (unsigned rank = 1; rank < group.size(); ++rank) result = join(result, group.shfl(value, rank));
+    return result;
 }
 }

@@ -95,12 +95,26 @@ BLUEFIN_BOTH __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
 
 BLUEFIN_BOTH __half __float2half(float x) { return (__half)x; }
 BLUEFIN_BOTH __half __float2half_rn(float x) { return (__half)x; }
+// Down, up, and towards zero: what FP16 has next to it on the wrong side is left by one step.
+BLUEFIN_BOTH __half bluefin_half_step(__half x, bool up) {
+    const unsigned short bits = bluefin_bits<unsigned short>(x);
+    if (x == 0) return bluefin_bits<__half>((unsigned short)(up ? 1 : 0x8001));
+    return bluefin_bits<__half>((unsigned short)(bits + ((x > 0) == up ? 1 : -1)));
+}
+BLUEFIN_BOTH __half __float2half_rd(float x) { return (float)(__half)x > x ? bluefin_half_step((__half)x, false) : (__half)x; }
+BLUEFIN_BOTH __half __float2half_ru(float x) { return (float)(__half)x < x ? bluefin_half_step((__half)x, true) : (__half)x; }
+BLUEFIN_BOTH __half __float2half_rz(float x) { return x > 0 ? __float2half_rd(x) : __float2half_ru(x); }
 BLUEFIN_BOTH __half __double2half(double x) { return (__half)x; }
 BLUEFIN_BOTH float __half2float(__half x) { return (float)x; }
 BLUEFIN_BOTH __half __int2half_rn(int x) { return (__half)x; }
 BLUEFIN_BOTH __half __uint2half_rn(unsigned x) { return (__half)x; }
 BLUEFIN_BOTH int __half2int_rz(__half x) { return (int)(float)x; }
 BLUEFIN_DEVICE int __half2int_rn(__half x) { return (int)__builtin_rintf((float)x); }
+BLUEFIN_BOTH unsigned __half2uint_rz(__half x) { return (unsigned)(float)x; }
+BLUEFIN_BOTH short __half2short_rz(__half x) { return (short)(float)x; }
+BLUEFIN_BOTH unsigned short __half2ushort_rz(__half x) { return (unsigned short)(float)x; }
+BLUEFIN_BOTH __half __short2half_rn(short x) { return (__half)x; }
+BLUEFIN_BOTH __half __ushort2half_rn(unsigned short x) { return (__half)x; }
 BLUEFIN_BOTH unsigned short __half_as_ushort(__half x) { return bluefin_bits<unsigned short>(x); }
 BLUEFIN_BOTH short __half_as_short(__half x) { return bluefin_bits<short>(x); }
 BLUEFIN_BOTH __half __ushort_as_half(unsigned short x) { return bluefin_bits<__half>(x); }
@@ -133,4 +147,21 @@ template <class Pair> BLUEFIN_DEVICE Pair bluefin_add_pair(Pair* to, Pair value)
         found = before;
     }
 }
-BLUEFIN_DEVICE __half2 atomicAdd(__half2* to, __half2 value) { return bluefin_add_pair(to, value); }
+// The same of one of them: the word has another one beside it.
+template <class T> BLUEFIN_DEVICE T bluefin_add_half(T* to, T value) {
+    unsigned* const word = (unsigned*)((size_t)to & ~(size_t)3);
+    const unsigned from = (size_t)to & 2 ? 16 : 0;
+    unsigned found = atomicOr(word, 0u);
+    while (true) {
+        const T before = bluefin_bits<T>((unsigned short)(found >> from));
+        const unsigned sum = bluefin_bits<unsigned short>((T)(before + value));
+        const unsigned other = atomicCAS(word, found, (found & ~(0xffffu << from)) | sum << from);
+        if (other == found) return before;
+        found = other;
+    }
+}
+#define BLUEFIN_ADDS(T, pair)                                                                              \
+    BLUEFIN_DEVICE pair atomicAdd(pair* to, pair value) { return bluefin_add_pair(to, value); }            \
+    BLUEFIN_DEVICE T atomicAdd(T* to, T value) { return bluefin_add_half(to, value); }                     \
+    BLUEFIN_YIELDS BLUEFIN_DEVICE pair unsafeAtomicAdd(pair* to, pair value) { return atomicAdd(to, value); }
+BLUEFIN_ADDS(__half, __half2)
