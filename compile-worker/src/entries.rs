@@ -47,7 +47,7 @@ fn instance(entry: &str) -> Option<(&str, Option<&str>)> {
 }
 
 /// A name and, in parentheses behind it, parameters.
-fn split(entry: &str) -> (&str, Option<&str>) {
+pub(crate) fn split(entry: &str) -> (&str, Option<&str>) {
     let mut depth = 0_usize;
     for (at, found) in entry.char_indices() {
         match found {

@@ -21,6 +21,7 @@ mod extending;
 mod fleet;
 mod gpus;
 mod house;
+mod init;
 mod limits;
 mod listing;
 mod made;

@@ -1,6 +1,8 @@
 //! Drafts: a spec written from the signatures of a file's kernels, to be completed by their author.
 
+mod build_file;
 mod c;
+mod instances;
 mod python;
 mod text;
 mod usage;
@@ -56,15 +58,29 @@ pub struct Kernel {
     pub template: Vec<TemplateParameter>,
     /// In order.
     pub parameters: Vec<Parameter>,
+    /// Which one it is of several that share its name, from 2 on for all but the first.
+    pub overload: Option<usize>,
 }
 
 /// A parameter of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateParameter {
     pub name: String,
-    /// A type, not a number.
-    pub is_type: bool,
+    /// What kind of number it is; `None` for a type.
+    pub number: Option<Number>,
+    /// What an instance has in its place: as the file launches it, or as the template says.
     pub default: Option<String>,
+    /// Whether a text says the default.
+    pub is_said: bool,
+}
+
+/// A number of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Number {
+    Whole,
+    Bool,
+    /// Of this name: a number is converted to it.
+    Enumeration(String),
 }
 
 /// A parameter of a kernel.
@@ -74,6 +90,8 @@ pub struct Parameter {
     pub kind: ParameterKind,
     /// Of a pointer; nothing where the text does not tell.
     pub usage: Usage,
+    /// Its type in the text; nothing where types have no text.
+    pub spelled: String,
 }
 
 /// What a kernel does with a buffer.
@@ -125,6 +143,8 @@ pub struct Draft {
     includes: Vec<String>,
     /// Macros that the file gives a number unless somebody else does.
     macros: Vec<(String, i64)>,
+    /// Macros that the build file beside it gives a value and that the files name.
+    defines: Vec<(String, String)>,
     /// As the text has them.
     pub kernels: Vec<Kernel>,
 }
@@ -146,7 +166,7 @@ impl Draft {
             }
             includes.sort();
         }
-        let kernels = match language {
+        let mut kernels: Vec<Kernel> = match language {
             Language::Gpu => files.values().flat_map(|text| c::kernels(text)).collect(),
             Language::C => c::functions(text),
             Language::Python => python::kernels(text),
@@ -157,8 +177,22 @@ impl Draft {
         {
             includes.push("prelude.h".to_string());
         }
-        let macros = host_code::defaults(text);
-        Self { language, source: name.to_string(), files, includes, macros, kernels }
+        let mut defines = Vec::new();
+        if language == Language::Gpu {
+            instances::as_launched(&mut kernels, files.values().map(String::as_str));
+            number_overloads(&mut kernels);
+            let found = build_file::NAMES.iter().find_map(|name| beside(name)).unwrap_or_default();
+            defines = build_file::defines(&found, files.values().map(String::as_str));
+        }
+        let mut macros = host_code::defaults(text);
+        macros.retain(|(name, _)| defines.iter().all(|(defined, _)| defined != name));
+        Self { language, source: name.to_string(), files, includes, macros, defines, kernels }
+    }
+
+    /// Macros of the build file beside it, with their values.
+    #[must_use]
+    pub fn defines(&self) -> &[(String, String)] {
+        &self.defines
     }
 
     #[must_use]
@@ -197,8 +231,19 @@ impl Draft {
         if kernel.parameters.len() == types.len() {
             for (parameter, spelled) in kernel.parameters.iter_mut().zip(types) {
                 parameter.kind = c::kind(spelled);
+                // A symbol has them like this; an instance is asked for as the text has it.
+                if kernel.template.is_empty() {
+                    parameter.spelled = c::seen(spelled).to_string();
+                }
             }
         }
+    }
+
+    /// Gives the types of a template that neither a launch nor the template says another one: `type_of_all`. Whether there are any.
+    pub fn set_unknown(&mut self, kernel: usize, type_of_all: &str) -> bool {
+        let Some(kernel) = self.kernels.get_mut(kernel) else { return false };
+        let unknown = kernel.template.iter_mut().filter(|one| one.number.is_none() && !one.is_said);
+        unknown.map(|one| one.default = Some(type_of_all.to_string())).count() > 0
     }
 
     /// The spec, with a remark where it has to be completed.
@@ -218,20 +263,40 @@ impl TemplateParameter {
     }
 }
 
-/// The arguments that an instance of a kernel gets here: a type is float or int, and a number its default or 256.
+/// Says of kernels that share a name which one each is.
+fn number_overloads(kernels: &mut [Kernel]) {
+    let names: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
+    for (index, kernel) in kernels.iter_mut().enumerate() {
+        let of_name = |names: &[String]| names.iter().filter(|name| **name == kernel.name).count();
+        let before = names.get(..index).map_or(0, of_name);
+        kernel.overload = (of_name(&names) > 1).then_some(before + 1);
+    }
+}
+
+/// The arguments that an instance of a kernel gets here: those of a launch in the file or of the template; a type is float or int
+/// otherwise, a number 256, and a bool true.
 impl Kernel {
-    /// Its name as a launch has it, where numbers are macros of these names.
+    /// Its name as a launch has it, where numbers are macros of these names; with its parameters where others share the name.
     #[must_use]
     pub(crate) fn entry(&self, macros: bool) -> String {
-        if self.template.is_empty() {
-            return self.name.clone();
-        }
-        let arguments = self.template.iter().map(|parameter| match parameter {
-            TemplateParameter { is_type: true, .. } => parameter.type_of_instance(),
-            parameter if macros => self.macro_of(parameter),
-            parameter => self.number_of(parameter).to_string(),
+        let arguments = self.template.iter().map(|parameter| {
+            let number = if macros { self.macro_of(parameter) } else { self.number_of(parameter).to_string() };
+            match &parameter.number {
+                None => parameter.type_of_instance(),
+                Some(Number::Enumeration(of)) => format!("static_cast<{of}>({number})"),
+                Some(Number::Whole | Number::Bool) => number,
+            }
         });
-        format!("{}<{}>", self.name, arguments.collect::<Vec<_>>().join(", "))
+        let arguments = arguments.collect::<Vec<_>>().join(", ");
+        let name = if arguments.is_empty() { self.name.clone() } else { format!("{}<{arguments}>", self.name) };
+        let types: Vec<&str> = self.parameters.iter().map(|parameter| parameter.spelled.as_str()).collect();
+        if self.overload.is_some() { format!("{name}({})", types.join(", ")) } else { name }
+    }
+
+    /// Whether another one is declared like this, whatever the two do.
+    fn is_declared_as(&self, other: &Self) -> bool {
+        let types = |of: &Self| of.parameters.iter().map(|one| one.spelled.clone()).collect::<Vec<_>>();
+        self.name == other.name && self.template == other.template && types(self) == types(other)
     }
 
     /// The same with the numbers themselves.
@@ -247,9 +312,24 @@ impl Kernel {
     }
 
     fn number_of(&self, parameter: &TemplateParameter) -> i64 {
-        let default = parameter.default.as_deref();
-        default.and_then(|default| default.parse().ok()).unwrap_or(256)
+        let is_bool = parameter.number == Some(Number::Bool);
+        let is_enumeration = matches!(parameter.number, Some(Number::Enumeration(_)));
+        match parameter.default.as_deref() {
+            Some("true") => 1,
+            Some("false") => 0,
+            default => default.and_then(|default| default.parse().ok()).unwrap_or(match () {
+                () if is_bool => 1,
+                () if is_enumeration => 0,
+                () => 256,
+            }),
+        }
     }
+}
+
+/// Whether a text includes a file of this name, from whatever folder.
+#[must_use]
+pub fn is_included(text: &str, name: &str) -> bool {
+    host_code::includes(text).any(|include| shim::plain(&include) == name)
 }
 
 /// The words of a list that is separated by commas outside of brackets.

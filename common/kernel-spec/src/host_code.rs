@@ -180,7 +180,7 @@ pub(super) enum Include {
     Kept,
     /// A file of another name has it.
     Renamed(String),
-    /// It is in another folder, where a spec has no files.
+    /// No file of the spec has it: in quotation marks it may be for the host alone.
     NotBeside,
 }
 
@@ -190,6 +190,15 @@ pub(super) fn macros(text: &str) -> impl Iterator<Item = String> {
         let name = line.strip_prefix("define")?.trim_start();
         let end = name.find(|found: char| !found.is_alphanumeric() && found != '_').unwrap_or(name.len());
         name.get(..end).map(ToString::to_string)
+    })
+}
+
+/// Macros of a text that are whole numbers.
+pub(super) fn numbers(text: &str) -> impl Iterator<Item = (String, i64)> {
+    directives(text).filter_map(|line| {
+        let mut words = line.strip_prefix("define")?.split_whitespace();
+        let (name, value) = (words.next()?, words.next()?);
+        Some((name.to_string(), value.trim_matches(['(', ')']).parse().ok()?))
     })
 }
 
@@ -308,20 +317,23 @@ pub(super) fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
     None
 }
 
-/// Where host functions are: outside of classes they are left out whole, in classes their bodies are, as others may name them. `None` if
-/// the text is not understood.
+/// Where host functions are: outside of classes they are left out whole, in classes their bodies are, as others may name them; and variables
+/// that one of those that are left out begins with. `None` if the text is not understood.
 fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec<Range<usize>>> {
     let mut found = Vec::new();
     let (mut head, mut at) = (0, 0);
     // Which of the scopes that are open are classes.
     let mut scopes = Vec::new();
+    let (mut left_out, mut kept, mut variables) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     while let Some(token) = tokens.get(at) {
+        let is_member = scopes.last().is_some_and(|is_class| *is_class);
         match token.text {
             ";" => {
                 let words = tokens.get(head..at)?;
                 if is_host_instance(words, macros) {
                     found.push(words.first()?.at..token.at + 1);
                 }
+                variables.extend((!is_member).then_some((words, token.at + 1)));
                 head = at + 1;
             }
             "}" => {
@@ -338,11 +350,17 @@ fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec
                     kind => {
                         let close = closing(tokens, at)?;
                         let end = tokens.get(close)?.at;
-                        let is_member = scopes.last().is_some_and(|is_class| *is_class);
                         match kind {
                             Block::Host if is_member => found.push(token.at + 1..end),
-                            Block::Host => found.push(words.first()?.at..end + 1),
-                            _ => {}
+                            Block::Host => {
+                                found.push(words.first()?.at..end + 1);
+                                left_out.extend(function_name(words));
+                            }
+                            // The semicolon that ends it stays, and means nothing.
+                            _ if words.iter().any(|word| word.text == "=") && !is_member => {
+                                variables.push((tokens.get(head..close)?, end + 1));
+                            }
+                            _ => kept.extend(function_name(words)),
                         }
                         at = close;
                     }
@@ -353,7 +371,28 @@ fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec
         }
         at += 1;
     }
+    let gone: BTreeSet<&str> = left_out.difference(&kept).copied().collect();
+    let variables = variables.into_iter().filter(|(words, _)| begins_with(words, &gone, macros));
+    found.extend(variables.filter_map(|(words, end)| Some(words.first()?.at..end)));
+    found.sort_by_key(|range| range.start);
     scopes.is_empty().then_some(found)
+}
+
+/// The name in front of a head's first parenthesis.
+fn function_name<'a>(head: &[Token<'a>]) -> Option<&'a str> {
+    let head = without_template(head);
+    let open = head.iter().position(|token| token.text == "(")?;
+    Some(head.get(open.checked_sub(1)?)?.text)
+}
+
+/// Whether `words` declare a variable of the host that one of `functions` is the value of, or yields it.
+fn begins_with(words: &[Token<'_>], functions: &BTreeSet<&str>, macros: &BTreeSet<String>) -> bool {
+    let Some(equals) = words.iter().position(|token| token.text == "=") else { return false };
+    let (declared, value) = words.split_at(equals);
+    let keeping = |token: &Token<'_>| {
+        KEEPING.contains(&token.text) || token.text == "__constant__" || macros.contains(token.text)
+    };
+    !declared.iter().any(keeping) && value.iter().any(|token| functions.contains(token.text))
 }
 
 /// Whether words in front of a semicolon ask for an instance of a host function's template.

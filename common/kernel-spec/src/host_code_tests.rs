@@ -35,6 +35,21 @@ fn host_functions_are_left_out() {
     assert!(gone("template void host<int>(std::vector<int>);"));
 }
 
+/// A variable whose value is a host function, or what one returns, goes with it.
+#[test]
+fn variables_go_with_their_functions() {
+    let table = "void (*table[])(int n) = { first, second }";
+    let text = format!("void first(int n) {{ }}\nvoid second(int n) {{ }}\n{table};\nstatic float rate = second(1);\n");
+    assert_eq!(blanked(&text).trim(), ";");
+    for stays in [
+        "int size() { return 1; }\n__device__ int size(int n) { return n; }\nint number = size();\n",
+        "int size() { return 1; }\n__constant__ int number = size;\n",
+        "int size() { return 1; }\nstruct S { int number = size(); };\n",
+    ] {
+        assert!(blanked(stays).contains("number = size"), "{stays}");
+    }
+}
+
 #[test]
 fn what_may_be_for_the_device_stays() {
     for text in [

@@ -27,6 +27,8 @@ static CLANG: Wanted = Wanted {
 const TRIED: [&str; 2] = ["gfx90a", "sm_80"];
 /// The backends, whose architectures are asked for.
 const TRIPLES: [&str; 2] = ["--target=amdgcn", "--target=nvptx64"];
+/// A number that may lose digits in braces is no error, as it is none to nvcc.
+pub(super) const NARROWING: &str = "-Wno-narrowing";
 const TRIAL: &str = "extern \"C\" __attribute__((global)) void f(int *x) { *x = 1; }\n";
 
 /// A clang that compiles for AMD and NVIDIA GPUs.
@@ -107,13 +109,25 @@ impl Clang {
                 "-nogpulib",
                 "-nogpuinc",
                 "-w",
+                NARROWING,
                 SHIM_FOLDER,
             ];
             return self.program.line(&own, flags, input);
         }
         let gpu = format!("--cuda-gpu-arch={}", with_own_instructions(input.arch));
-        let mut own =
-            vec!["-x", "cuda", "--cuda-device-only", &gpu, "-nocudainc", "-nocudalib", "-S", "-O3", "-w", SHIM_FOLDER];
+        let mut own = vec![
+            "-x",
+            "cuda",
+            "--cuda-device-only",
+            &gpu,
+            "-nocudainc",
+            "-nocudalib",
+            "-S",
+            "-O3",
+            "-w",
+            NARROWING,
+            SHIM_FOLDER,
+        ];
         let ptx =
             arch::of(input.arch).and_then(|known| known.ptx).map(|version| format!("--cuda-feature=+ptx{version}"));
         own.extend(ptx.as_deref());
@@ -184,12 +198,12 @@ mod tests {
         };
         assert_eq!(
             line("gfx90a"),
-            "clang++ -x hip --offload-device-only --offload-arch=gfx90a -O3 --no-gpu-bundle-output -nogpulib -nogpuinc -w -I. \
+            "clang++ -x hip --offload-device-only --offload-arch=gfx90a -O3 --no-gpu-bundle-output -nogpulib -nogpuinc -w -Wno-narrowing -I. \
              -Wno-x -DBM=64 k.hip -o k.out"
         );
         assert_eq!(
             line("sm_90"),
-            "clang++ -x cuda --cuda-device-only --cuda-gpu-arch=sm_90a -nocudainc -nocudalib -S -O3 -w -I. \
+            "clang++ -x cuda --cuda-device-only --cuda-gpu-arch=sm_90a -nocudainc -nocudalib -S -O3 -w -Wno-narrowing -I. \
              --cuda-feature=+ptx85 -Wno-x -DBM=64 k.hip -o k.out"
         );
         assert!(line("sm_80").contains("--cuda-gpu-arch=sm_80 ") && !line("sm_80").contains("ptx85"));

@@ -7,7 +7,8 @@ use std::path::{Component, Path};
 use bluefin_kernel_spec::{Bundle, Dialect};
 use serde_json::Value;
 
-use super::clang;
+use super::clang::{self, NARROWING};
+use crate::entries;
 use crate::error::Error;
 
 /// What clang knows of a file's kernels.
@@ -15,6 +16,8 @@ use crate::error::Error;
 pub struct Types {
     /// Of each entry the types of its parameters; none of one that does not compile.
     pub types: Vec<Vec<String>>,
+    /// Whether the file compiles with all entries.
+    pub is_whole: bool,
     /// Why some are missing.
     pub remarks: Vec<String>,
 }
@@ -22,11 +25,16 @@ pub struct Types {
 /// Files that a source includes and that are not there, at most.
 const MISSING: usize = 32;
 
-/// What clang says of the entries `entries` of `source`. Files that are not there are read as if they were empty, as far as that goes.
+/// What clang says of the entries `entries` of `source`, where macros `defines` have values. Files that are not there are read as if they were empty, as far as that goes.
 ///
 /// # Errors
 /// No clang, or a machine without disk or processes.
-pub fn of_kernels(bundle: &Bundle, source: &str, entries: &[String]) -> Result<Types, Error> {
+pub fn of_kernels(
+    bundle: &Bundle,
+    source: &str,
+    defines: &[(String, String)],
+    entries: &[String],
+) -> Result<Types, Error> {
     let folder = tempfile::Builder::new().prefix("bluefin-types-").tempdir();
     let folder = folder.map_err(|source| Error::machine("temporary folder", source))?;
     let write = |name: &str, text: &str| {
@@ -38,9 +46,20 @@ pub fn of_kernels(bundle: &Bundle, source: &str, entries: &[String]) -> Result<T
     for (name, text) in bundle.files.iter().map(|(name, text)| (name.as_str(), text)).chain([unit]) {
         write(name, text)?;
     }
-    let own = ["-x", "hip", "--offload-device-only", "--offload-arch=gfx90a", "-nogpulib", "-nogpuinc", "-w", "-I."];
+    let own = [
+        "-x",
+        "hip",
+        "--offload-device-only",
+        "--offload-arch=gfx90a",
+        "-nogpulib",
+        "-nogpuinc",
+        "-w",
+        NARROWING,
+        "-I.",
+    ];
     let asked = ["-fsyntax-only", "-Xclang", "-ast-dump=json", "-Xclang", "-ast-dump-filter=bluefin_types_", unit.0];
-    let line: Vec<OsString> = own.iter().chain(&asked).map(OsString::from).collect();
+    let defines = defines.iter().map(|(name, value)| format!("-D{name}={value}").into());
+    let line: Vec<OsString> = defines.chain(own.iter().chain(&asked).map(OsString::from)).collect();
     let clang = clang::find()?;
     let mut missing: Vec<String> = Vec::new();
     let output = loop {
@@ -60,6 +79,7 @@ pub fn of_kernels(bundle: &Bundle, source: &str, entries: &[String]) -> Result<T
         |index| tree.iter().find_map(|node| types_in(node, &format!("bluefin_types_{index}"))).unwrap_or_default();
     let types: Vec<Vec<String>> = (0..entries.len()).map(types).collect();
     let mut remarks = Vec::new();
+    missing.extend(bundle.left_out());
     if !missing.is_empty() {
         remarks.push(format!(
             "these files are not beside it, and have to be if kernels need them: {}",
@@ -73,7 +93,7 @@ pub fn of_kernels(bundle: &Bundle, source: &str, entries: &[String]) -> Result<T
         let first = said.lines().find(|line| line.contains("error:")).unwrap_or(&said);
         remarks.push(format!("types of {} are as the text spells them: {}", unknown.join(" "), first.trim()));
     }
-    Ok(Types { types, remarks })
+    Ok(Types { types, is_whole: output.status.success(), remarks })
 }
 
 /// The file that a line of clang's misses, where it may lie beside the source.
@@ -94,18 +114,25 @@ template <class... Types> struct bluefin_list;
 template <class... Types> bluefin_list<typename bluefin_seen<Types>::type...>* bluefin_plain(void (*)(Types...));
 ";
 
-fn probe(dialect: Option<Dialect>, source: &str, entries: &[String]) -> String {
+/// Each kernel is asked for its types, and by its address to be compiled: a template's body is no one else's wish.
+fn probe(dialect: Option<Dialect>, source: &str, names: &[String]) -> String {
     let mut text = match dialect {
         Some(dialect) => {
             format!("#define BLUEFIN_CUDA {}\n#include \"bluefin/gpu.h\"\n", u8::from(dialect == Dialect::Cuda))
         }
         None => String::new(),
     };
-    text += &format!("#include \"{source}\"\n{SEEN}");
-    for (index, entry) in entries.iter().enumerate() {
+    // In front of the source, whose macros may be named T.
+    text += &format!("{SEEN}#include \"{source}\"\n");
+    for (index, entry) in names.iter().enumerate() {
+        let kernel = match entries::split(entry) {
+            (name, Some(parameters)) => format!("static_cast<void (*)({parameters})>(&{name})"),
+            (name, None) => format!("&{name}"),
+        };
         text += &format!(
-            "template <class... Types> int bluefin_types_{index}(bluefin_list<Types...>*);\n\
-             static int bluefin_value_{index} = bluefin_types_{index}(decltype(bluefin_plain(&{entry}))(nullptr));\n"
+            "template <class... Bluefin> int bluefin_types_{index}(bluefin_list<Bluefin...>*);\n\
+             static int bluefin_value_{index} = bluefin_types_{index}(decltype(bluefin_plain({kernel}))(nullptr));\n\
+             static auto bluefin_kernel_{index} = {kernel};\n"
         );
     }
     text
@@ -158,21 +185,29 @@ mod tests {
             template <class T> __attribute__((global)) void t(T* b) { }\n";
         let text = format!(
             "#include \"sub/none.h\"\n{text}enum Mode {{ A }}; struct P {{ int a; float b; }};\n\
-            __attribute__((global)) void v(Mode mode, P p, bool b) {{ undeclared(); }}\n"
+            __attribute__((global)) void v(Mode mode, P p, bool b) {{ undeclared(); }}\n\
+            __attribute__((global)) void two(real* a) {{ }}\n__attribute__((global)) void two(KIND a) {{ }}\n#define T 8\n"
         );
+        let template = "template <class T> __attribute__((global)) void t(T* p) { p->x = 1; }\n".to_string();
+        let of_template = Bundle { files: BTreeMap::from([("t.hip".to_string(), template)]), ..Bundle::default() };
         let bundle = Bundle { files: BTreeMap::from([("k.hip".to_string(), text)]), ..Bundle::default() };
-        let entries = ["k", "c", "t<int>", "none", "v"].map(String::from);
-        match of_kernels(&bundle, "k.hip", &entries) {
+        let entries = ["k", "c", "t<int>", "none", "v", "two(real *)", "two(KIND)"].map(String::from);
+        let defines = [("KIND".to_string(), "double".to_string())];
+        match of_kernels(&bundle, "k.hip", &defines, &entries) {
             Err(error) => bluefin_test_support::left_out(&error.to_string()),
             Ok(found) => {
-                let expected: [&[&str]; 5] = [
+                let expected: [&[&str]; 7] = [
                     &["float const*", "unsigned int"],
                     &["double*"],
                     &["int*"],
                     &[],
                     &["bluefin_enum<Mode>", "bluefin_bytes<P, (unsigned int)8>", "bool"],
+                    &["float*"],
+                    &["double"],
                 ];
                 assert_eq!(found.types, expected);
+                let found_of_template = of_kernels(&of_template, "t.hip", &[], &["t<float>".to_string()]);
+                assert!(found_of_template.is_ok_and(|found| !found.is_whole), "float has no members");
                 let [missing, unknown] = found.remarks.as_slice() else { panic!("{:?}", found.remarks) };
                 assert!(missing.ends_with(": sub/none.h"), "{missing}");
                 assert!(unknown.starts_with("types of none are as the text spells them: "), "{unknown}");

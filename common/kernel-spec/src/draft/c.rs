@@ -2,7 +2,7 @@
 
 use bluefin_common::problem::DataType;
 
-use super::{Kernel, Parameter, ParameterKind, TemplateParameter, Usage, parts_of};
+use super::{Kernel, Number, Parameter, ParameterKind, TemplateParameter, Usage, parts_of};
 use crate::host_code::{Token, closing, tokens};
 
 /// Functions that are declared to be kernels and defined.
@@ -13,7 +13,8 @@ pub(super) fn kernels(text: &str) -> Vec<Kernel> {
     let mut found: Vec<Kernel> = Vec::new();
     for (at, _) in marks {
         let Some(kernel) = kernel(&tokens, at) else { continue };
-        if !found.contains(&kernel) {
+        // One that is there twice is under two conditions of the preprocessor.
+        if !found.iter().any(|known| known.is_declared_as(&kernel)) {
             found.push(kernel);
         }
     }
@@ -89,7 +90,7 @@ fn declared(words: &[Token<'_>], before: &[Token<'_>]) -> Option<Kernel> {
     let parameters =
         parameters.into_iter().filter(|part| part.first().is_some_and(|first| first.text != "void" || part.len() > 1));
     let parameters = parameters.enumerate().map(|(index, part)| parameter(part, index, &template)).collect();
-    Some(Kernel { name: name.to_string(), template, parameters })
+    Some(Kernel { name: name.to_string(), template, parameters, overload: None })
 }
 
 /// What is in `template <...>`.
@@ -105,7 +106,14 @@ fn one_of_template(part: &[Token<'_>]) -> Option<TemplateParameter> {
     let declared = part.get(..equals.unwrap_or(part.len()))?;
     let default = equals.map(|at| spelled(part.get(at + 1..).unwrap_or_default(), &[]));
     let is_type = declared.iter().any(|token| matches!(token.text, "typename" | "class"));
-    Some(TemplateParameter { name: declared.last()?.text.to_string(), is_type, default })
+    let (name, words) = declared.split_last()?;
+    let number = match kind(&spelled(words, &[])) {
+        ParameterKind::Small { spelled } if spelled == "bool" => Number::Bool,
+        ParameterKind::Other { spelled, .. } => Number::Enumeration(spelled),
+        _ => Number::Whole,
+    };
+    let number = (!is_type).then_some(number);
+    Some(TemplateParameter { name: name.text.to_string(), number, is_said: default.is_some(), default })
 }
 
 /// A parameter of an instance of what may be a template.
@@ -122,13 +130,19 @@ fn parameter(part: &[Token<'_>], index: usize, template: &[TemplateParameter]) -
     let words = declared.get(..declared.len() - usize::from(named)).unwrap_or_default();
     let spelled = spelled(words, template) + if array.is_some() { " *" } else { "" };
     let name = name.unwrap_or_else(|| format!("argument{index}"));
-    Parameter { name, kind: kind(&spelled), usage: Usage::default() }
+    Parameter { name, kind: kind(&spelled), usage: Usage::default(), spelled: written(&spelled) }
+}
+
+/// A type as an entry has it: without what says nothing to callers.
+fn written(spelled: &str) -> String {
+    let words = spelled.split(' ').filter(|word| *word == "const" || !IGNORED.contains(word));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Words with blanks between them, as an instance of `template` has them.
 fn spelled(words: &[Token<'_>], template: &[TemplateParameter]) -> String {
     let text = |token: &Token<'_>| {
-        let of_template = template.iter().find(|one| one.is_type && one.name == token.text);
+        let of_template = template.iter().find(|one| one.number.is_none() && one.name == token.text);
         of_template.map_or_else(|| token.text.to_string(), TemplateParameter::type_of_instance)
     };
     words.iter().map(text).collect::<Vec<_>>().join(" ").replace(" : : ", "::")
@@ -159,6 +173,13 @@ pub(super) fn kind(spelled: &str) -> ParameterKind {
         | "unsigned short" | "ushort" | "int16_t" | "uint16_t" => ParameterKind::Small { spelled: plain },
         _ => by_value(&plain),
     }
+}
+
+/// A type as a compiler knows it, without what says that it is neither a number nor a pointer.
+pub(super) fn seen(spelled: &str) -> &str {
+    let within = |name: &str| spelled.strip_prefix(name)?.strip_suffix('>');
+    let sized = within("bluefin_bytes<").and_then(|inner| Some(inner.rsplit_once(", ")?.0));
+    within("bluefin_enum<").or(sized).unwrap_or(spelled)
 }
 
 /// What else is passed by value: as a compiler says of it, or as the name of a vector says.

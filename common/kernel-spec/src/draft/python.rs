@@ -62,7 +62,7 @@ fn function(lines: &[&str], at: usize) -> Option<Kernel> {
     let list = rest.rsplit_once(')')?.0;
     let uses = Uses::of(&body.join("\n"));
     let parameters = split(list).into_iter().filter_map(|part| parameter(&part, &uses)).collect();
-    Some(Kernel { name: name.trim().to_string(), template: Vec::new(), parameters })
+    Some(Kernel { name: name.trim().to_string(), template: Vec::new(), parameters, overload: None })
 }
 
 /// A list's parts, at commas outside of brackets.
@@ -98,7 +98,7 @@ fn parameter(part: &str, uses: &Uses) -> Option<Parameter> {
     } else {
         ParameterKind::I32
     };
-    Some(Parameter { name: name.to_string(), kind, usage: Usage::default() })
+    Some(Parameter { name: name.to_string(), kind, usage: Usage::default(), spelled: String::new() })
 }
 
 /// What a body does with its names.

@@ -80,6 +80,40 @@ fn what_is_passed_by_value() {
     }
 }
 
+/// Numbers of a template that are no integers, kernels of one name, and one that is under two conditions.
+#[test]
+fn instances_and_kernels_of_one_name() {
+    let text = "enum Mode { A };\ntemplate <bool Exact, Mode mode, int N> __global__ void sum(float* out, int n) { }\n\
+        __global__ void twice(const float* __restrict__ a, float* b) { b[0] = a[0]; }\n__global__ void twice(float* b) { b[0] = 1; }\n\
+        #if X\n__global__ void once(float* b) { b[0] += 1; }\n#else\n__global__ void once(float* b) { b[0] = 1; }\n#endif\n";
+    let draft = draft("k.cu", text);
+    let entries: Vec<String> = draft.kernels.iter().map(|kernel| kernel.entry(true)).collect();
+    assert_eq!(
+        entries,
+        [
+            "sum<SUM_EXACT, static_cast<Mode>(SUM_MODE), SUM_N>",
+            "twice(const float *, float *)",
+            "twice(float *)",
+            "once"
+        ]
+    );
+    assert_eq!(draft.kernels.first().map(Kernel::instance).unwrap(), "sum<1, static_cast<Mode>(0), 256>");
+    let spec = loaded(&draft);
+    let names: Vec<&str> = spec.solvers.iter().map(|solver| solver.name.as_str()).collect();
+    assert_eq!(names, ["Sum", "Twice", "Twice2", "Once"]);
+}
+
+/// Macros of the build file are the spec's, and no params.
+#[test]
+fn macros_of_the_build_file() {
+    let text = "#ifndef TILE\n#define TILE 16\n#endif\n__global__ void k(REAL* p) { p[TILE] = 1; }\n";
+    let build = |name: &str| (name == "Makefile").then(|| "NVCCFLAGS = -DREAL=double -DTILE=8\n".to_string());
+    let draft = Draft::new(Language::Gpu, "k.cu", text, build);
+    let text = draft.spec();
+    assert!(text.contains("REAL = \"\\\"double\\\"\"\nTILE = 8\n") && !text.contains("[[solver.param]]"), "{text}");
+    assert_eq!(loaded(&draft).solvers.len(), 1);
+}
+
 #[test]
 fn a_spec_has_an_output() {
     let text = "__global__ void k(const float* a, const int* b) { use(a, b); }\n";

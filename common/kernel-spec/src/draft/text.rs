@@ -46,7 +46,7 @@ struct Shared {
 impl Shared {
     fn of(kernels: &[Kernel]) -> Self {
         let mut shared = Self::default();
-        for Parameter { name, kind, usage } in kernels.iter().flat_map(|kernel| &kernel.parameters) {
+        for Parameter { name, kind, usage, .. } in kernels.iter().flat_map(|kernel| &kernel.parameters) {
             match kind {
                 ParameterKind::Pointer { element, spelled, lanes, written } => {
                     let (element, remark) = match element {
@@ -116,14 +116,18 @@ fn spec_name(source: &str) -> String {
 }
 
 /// `vector_add` as solvers are called: `VectorAdd`.
-fn solver_name(kernel: &str) -> String {
-    let words = kernel.split(|found: char| !found.is_alphanumeric()).filter(|word| !word.is_empty());
+fn solver_name(kernel: &Kernel) -> String {
+    let words = kernel.name.split(|found: char| !found.is_alphanumeric()).filter(|word| !word.is_empty());
     let capital = |word: &str| {
         let mut letters = word.chars();
         letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
     };
     let name: String = words.map(capital).collect();
-    if name.starts_with(|first: char| first.is_ascii_digit()) { format!("K{name}") } else { name }
+    let name = if name.starts_with(|first: char| first.is_ascii_digit()) { format!("K{name}") } else { name };
+    match kernel.overload {
+        Some(number @ 2..) => format!("{name}{number}"),
+        _ => name,
+    }
 }
 
 pub(super) fn spec(draft: &Draft) -> String {
@@ -156,7 +160,7 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
     }
     let is_plain = |kernel: &&Kernel| PLAIN.iter().any(|word| kernel.name.to_lowercase().contains(word));
     let reference = draft.kernels.iter().find(is_plain).or(draft.kernels.first());
-    let reference = reference.map(|kernel| solver_name(&kernel.name)).unwrap_or_default();
+    let reference = reference.map(solver_name).unwrap_or_default();
     writeln!(text, "reference = \"{reference}\"  # the solver whose output is right: a plain one, if there is one")?;
     if draft.kernels.len() > 1 {
         writeln!(
@@ -167,6 +171,13 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
     writeln!(text, "\n[sizes]  # of a problem; --size replaces a value")?;
     for size in &shared.sizes {
         writeln!(text, "{} = 1000", free_name(size, &shared.buffers))?;
+    }
+    if !draft.defines.is_empty() {
+        writeln!(text, "\n[defines]  # macros that the build file beside it gives")?;
+    }
+    for (name, value) in &draft.defines {
+        let value = if value.parse::<i64>().is_ok() { value.clone() } else { format!("{:?}", format!("{value:?}")) };
+        writeln!(text, "{name} = {value}")?;
     }
     let first = shared.sizes.first().map(|size| free_name(size, &shared.buffers)).unwrap_or_default();
     for name in &shared.order {
@@ -191,7 +202,7 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
 }
 
 fn write_solver(text: &mut String, draft: &Draft, kernel: &Kernel, shared: &Shared) -> std::fmt::Result {
-    writeln!(text, "\n[[solver]]\nname = \"{}\"\nalgorithm = \"Direct\"", solver_name(&kernel.name))?;
+    writeln!(text, "\n[[solver]]\nname = \"{}\"\nalgorithm = \"Direct\"", solver_name(kernel))?;
     let mut param = |name: &str, value: &str| {
         let quoted = if value.parse::<i64>().is_ok() { value.to_string() } else { format!("{value:?}") };
         writeln!(
@@ -199,7 +210,7 @@ fn write_solver(text: &mut String, draft: &Draft, kernel: &Kernel, shared: &Shar
             "  [[solver.param]]\n  name = \"{name}\"\n  values = [{quoted}]  # those that are tried\n  default = {quoted}"
         )
     };
-    let numbers = kernel.template.iter().filter(|parameter| !parameter.is_type);
+    let numbers = kernel.template.iter().filter(|parameter| parameter.number.is_some());
     for parameter in numbers {
         param(&kernel.macro_of(parameter), &kernel.number_of(parameter).to_string())?;
     }
