@@ -308,6 +308,9 @@ impl Kernel {
     /// A macro's name for a number of the template, which is no word of the source.
     fn macro_of(&self, parameter: &TemplateParameter) -> String {
         let name = self.name.rsplit("::").next().unwrap_or_default();
+        // An entry that names many of them would be too long with the whole name in each.
+        let letters = if self.template.len() > 4 { 8 } else { usize::MAX };
+        let name: String = name.chars().take(letters).collect();
         format!("{name}_{}", parameter.name).to_uppercase()
     }
 

@@ -106,3 +106,16 @@ BLUEFIN_BOTH int __vimax_s32_relu(int a, int b) { return __vimax3_s32(a, b, 0); 
 BLUEFIN_BOTH int __vimin_s32_relu(int a, int b) { return __vimin3_s32_relu(a, b, b); }
 BLUEFIN_BOTH unsigned __vimax_s16x2_relu(unsigned a, unsigned b) { return __vimax3_s16x2(a, b, 0); }
 BLUEFIN_BOTH unsigned __vimin_s16x2_relu(unsigned a, unsigned b) { return __vimin3_s16x2_relu(a, b, b); }
+// The larger or smaller of two, and whether that is the first: of halves the upper one is told in front of the lower one.
+#define BLUEFIN_TELLING(name, letter, T, op)                                                                        \
+    BLUEFIN_BOTH T __vib##name##_##letter##32(T a, T b, bool* first) { return (*first = a op b) ? a : b; }          \
+    BLUEFIN_BOTH unsigned __vib##name##_##letter##16x2(unsigned a, unsigned b, bool* high, bool* low) {             \
+        const unsigned chosen = __v##name##letter##2(a, b), same = __vcmpeq2(chosen, a);                            \
+        *high = same >> 31;                                                                                         \
+        *low = same & 1;                                                                                            \
+        return chosen;                                                                                              \
+    }
+BLUEFIN_TELLING(max, s, int, >=)
+BLUEFIN_TELLING(max, u, unsigned, >=)
+BLUEFIN_TELLING(min, s, int, <=)
+BLUEFIN_TELLING(min, u, unsigned, <=)

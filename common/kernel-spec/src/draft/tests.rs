@@ -98,6 +98,12 @@ fn instances_and_kernels_of_one_name() {
         ]
     );
     assert_eq!(draft.kernels.first().map(Kernel::instance).unwrap(), "sum<1, static_cast<Mode>(0), 256>");
+    let many = "template <int First, int Second, int Third, int Fourth, int Fifth> __global__ void aKernelOfManyNumbers(float* p) { }\n";
+    let entry = self::draft("k.cu", many).kernels.first().map(|kernel| kernel.entry(true)).unwrap();
+    assert_eq!(
+        entry,
+        "aKernelOfManyNumbers<AKERNELO_FIRST, AKERNELO_SECOND, AKERNELO_THIRD, AKERNELO_FOURTH, AKERNELO_FIFTH>"
+    );
     let spec = loaded(&draft);
     let names: Vec<&str> = spec.solvers.iter().map(|solver| solver.name.as_str()).collect();
     assert_eq!(names, ["Sum", "Twice", "Twice2", "Once"]);
