@@ -35,7 +35,8 @@
     BLUEFIN_DEVICE T atomicAnd##suffix(T* to, T value) { return BLUEFIN_FETCH(and, to, value, scope); }          \
     BLUEFIN_DEVICE T atomicOr##suffix(T* to, T value) { return BLUEFIN_FETCH(or, to, value, scope); }            \
     BLUEFIN_DEVICE T atomicXor##suffix(T* to, T value) { return BLUEFIN_FETCH(xor, to, value, scope); }
-// Of floats, whose bits are exchanged as those of an integer U.
+// Of floats, whose bits are exchanged as those of an integer U. What is there is read by an exchange of 0 for 0: compilers make a
+// plain load of an addition of 0, and to who checks accesses that is a race.
 #define BLUEFIN_FLOATS(suffix, T, U, scope)                                                       \
     BLUEFIN_DEVICE T atomicExch##suffix(T* to, T value) {                                         \
         return bluefin_bits<T>(BLUEFIN_SWAP((U*)to, bluefin_bits<U>(value), scope));              \
@@ -44,7 +45,7 @@
         return bluefin_bits<T>(atomicCAS##suffix((U*)to, bluefin_bits<U>(expected), bluefin_bits<U>(value))); \
     }                                                                                             \
     BLUEFIN_YIELDS BLUEFIN_DEVICE T atomicMin##suffix(T* to, T value) {                                          \
-        T found = bluefin_bits<T>(BLUEFIN_FETCH(or, (U*)to, (U)0, scope));                        \
+        T found = bluefin_bits<T>(atomicCAS##suffix((U*)to, (U)0, (U)0));                         \
         while (value < found) {                                                                   \
             const T before = atomicCAS##suffix(to, found, value);                                 \
             if (bluefin_bits<U>(before) == bluefin_bits<U>(found)) break;                         \
@@ -53,7 +54,7 @@
         return found;                                                                             \
     }                                                                                             \
     BLUEFIN_YIELDS BLUEFIN_DEVICE T atomicMax##suffix(T* to, T value) {                                          \
-        T found = bluefin_bits<T>(BLUEFIN_FETCH(or, (U*)to, (U)0, scope));                        \
+        T found = bluefin_bits<T>(atomicCAS##suffix((U*)to, (U)0, (U)0));                         \
         while (found < value) {                                                                   \
             const T before = atomicCAS##suffix(to, found, value);                                 \
             if (bluefin_bits<U>(before) == bluefin_bits<U>(found)) break;                         \

@@ -139,7 +139,7 @@ BLUEFIN_BOTH __half2 __highs2half2(__half2 a, __half2 b) { return {a.y, b.y}; }
 
 // Adds to a pair of 16 bits each, by exchanging the word that both are.
 template <class Pair> BLUEFIN_DEVICE Pair bluefin_add_pair(Pair* to, Pair value) {
-    unsigned found = atomicOr((unsigned*)to, 0u);
+    unsigned found = atomicCAS((unsigned*)to, 0u, 0u);
     while (true) {
         const Pair sum = bluefin_bits<Pair>(found) + value;
         const unsigned before = atomicCAS((unsigned*)to, found, bluefin_bits<unsigned>(sum));
@@ -151,7 +151,7 @@ template <class Pair> BLUEFIN_DEVICE Pair bluefin_add_pair(Pair* to, Pair value)
 template <class T> BLUEFIN_DEVICE T bluefin_add_half(T* to, T value) {
     unsigned* const word = (unsigned*)((size_t)to & ~(size_t)3);
     const unsigned from = (size_t)to & 2 ? 16 : 0;
-    unsigned found = atomicOr(word, 0u);
+    unsigned found = atomicCAS(word, 0u, 0u);
     while (true) {
         const T before = bluefin_bits<T>((unsigned short)(found >> from));
         const unsigned sum = bluefin_bits<unsigned short>((T)(before + value));

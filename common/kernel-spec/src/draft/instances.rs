@@ -148,7 +148,7 @@ mod tests {
             ),
             (
                 "void f() { auto n = 3; sum<Local, real, n, true, A><<<1, 2>>>(p, n); }",
-                "sum<float, double, 256, 1, static_cast<Mode>(0)>",
+                "sum<float, real, 256, 1, static_cast<Mode>(0)>",
             ),
             (
                 "void f() { hipLaunchKernelGGL((sum<Add<int>, int, 64u, true, A>), 1, 2, 0, 0, p); }",
