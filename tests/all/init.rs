@@ -25,7 +25,7 @@ fn a_spec_is_written_from_files_that_lie_together() {
         std::fs::remove_file(folder.path().join("spec.toml")).unwrap();
     };
     write(folder.path(), "Makefile", "CFLAGS := -O3 -DREAL=float -DSTEP=3 $(MORE)\n");
-    let kernel = "__global__ void scale(REAL* p, Params q) { if (threadIdx.x < ROWS) p[threadIdx.x] = STEP * ROWS + p[threadIdx.x]; }\n";
+    let kernel = "__global__ void scale(REAL* p, Params q) { if (blockIdx.x == 0 && threadIdx.x < ROWS) p[threadIdx.x] = STEP * ROWS + p[threadIdx.x]; }\n";
     write(folder.path(), "kernels.cu", kernel);
     let main = "#include \"reference.h\"\n#define ROWS 8\nstruct Params { int a; };\n#include \"kernels.cu\"\nint main() { return golden(); }\n";
     write(folder.path(), "main.cu", main);
