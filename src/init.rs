@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use bluefin_compile_worker::toolchain::types;
-use bluefin_kernel_spec::draft::{Draft, Kernel, Language};
+use bluefin_compile_worker::toolchain::settle::settle;
+use bluefin_kernel_spec::draft::{Draft, Language};
 use bluefin_kernel_spec::source_text;
 use bluefin_terminal::out;
 
@@ -51,15 +51,7 @@ impl InitArgs {
         anyhow::ensure!(!draft.kernels.is_empty(), "{file}: found no kernel, expected {}", language.wanted());
         self.choose(&mut draft)?;
         if language == Language::Gpu {
-            let mut resolved = resolve(&mut draft)?;
-            if !resolved.is_whole {
-                if let Some((whole, of_whole)) = self.including(&draft, name)? {
-                    (draft, resolved) = (whole, of_whole);
-                } else if try_types(&mut draft)? {
-                    resolved = resolve(&mut draft)?;
-                }
-            }
-            resolved.remarks.iter().for_each(|remark| say!("{remark}"));
+            settle(&mut draft, folder(&self.file))?.iter().for_each(|remark| say!("{remark}"));
         }
         anyhow::ensure!(
             draft.has_buffers(),
@@ -69,28 +61,6 @@ impl InitArgs {
         let names: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
         out::line(format!("{}: {}; complete what has a remark", output.display(), names.join(" ")))?;
         Ok(ExitCode::SUCCESS)
-    }
-
-    /// The draft of the file beside this one that includes it and has what its kernels need, as it does not compile alone.
-    fn including(&self, draft: &Draft, name: &str) -> anyhow::Result<Option<(Draft, Resolved)>> {
-        let beside = |name: &str| read(&folder(&self.file).join(name)).ok();
-        let kernels: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
-        for (source, text) in including(folder(&self.file), name) {
-            let mut whole = Draft::new(Language::Gpu, &source, &text, beside);
-            whole.kernels.retain(|kernel| kernels.contains(&kernel.name.as_str()));
-            if whole.kernels.is_empty() {
-                continue;
-            }
-            let mut resolved = resolve(&mut whole)?;
-            if !resolved.is_whole && try_types(&mut whole)? {
-                resolved = resolve(&mut whole)?;
-            }
-            if resolved.is_whole {
-                say!("{name} does not compile alone: the spec's source is {source}, which includes it");
-                return Ok(Some((whole, resolved)));
-            }
-        }
-        Ok(None)
     }
 
     /// Leaves the kernels that were asked for.
@@ -112,67 +82,6 @@ fn folder(path: &Path) -> &Path {
 
 fn read(path: &Path) -> std::io::Result<String> {
     source_text(std::fs::read(path)?)
-}
-
-/// The files of C++ in `folder` that include `name`, and their texts.
-fn including(folder: &Path, name: &str) -> Vec<(String, String)> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let sources = entries.filter_map(|entry| {
-        let source = entry.file_name().into_string().ok()?;
-        let is_other = source != name && Language::of(Path::new(&source)) == Some(Language::Gpu);
-        let text = if is_other { read(&entry.path()).ok()? } else { return None };
-        bluefin_kernel_spec::draft::is_included(&text, name).then_some((source, text))
-    });
-    let mut sources: Vec<_> = sources.collect();
-    sources.sort();
-    sources
-}
-
-/// What clang says of a draft.
-struct Resolved {
-    /// Whether it compiles the file with all kernels, as far as anybody knows.
-    is_whole: bool,
-    remarks: Vec<String>,
-}
-
-/// Puts clang's types in the place of the text's.
-fn resolve(draft: &mut Draft) -> anyhow::Result<Resolved> {
-    let entries: Vec<String> = draft.kernels.iter().map(Kernel::instance).collect();
-    match types::of_kernels(&draft.bundle(), draft.source(), draft.defines(), &entries) {
-        Ok(found) => {
-            found.types.iter().enumerate().for_each(|(index, types)| draft.set_types(index, types));
-            Ok(Resolved { is_whole: found.is_whole, remarks: found.remarks })
-        }
-        Err(error) if error.is_exhausted() => Err(error.into()),
-        Err(error) => {
-            Ok(Resolved { is_whole: true, remarks: vec![format!("types are as the text spells them: {error}")] })
-        }
-    }
-}
-
-/// Types that a template may be for where it does not compile for float.
-const TYPES: [&str; 4] = ["int", "float4", "float2", "float3"];
-
-/// Looks for types with which the templates compile that do not compile with those that were taken. Whether a draft is another now.
-fn try_types(draft: &mut Draft) -> anyhow::Result<bool> {
-    let bundle = draft.bundle();
-    let mut changed = false;
-    for index in 0..draft.kernels.len() {
-        let compiles = |draft: &Draft| {
-            let entry: Vec<String> = draft.kernels.get(index).map(Kernel::instance).into_iter().collect();
-            types::of_kernels(&bundle, draft.source(), draft.defines(), &entry).is_ok_and(|found| found.is_whole)
-        };
-        let before = draft.kernels.get(index).cloned();
-        if !draft.set_unknown(index, "float") || compiles(draft) {
-            continue;
-        }
-        let found = TYPES.iter().any(|one| draft.set_unknown(index, one) && compiles(draft));
-        changed |= found;
-        if let (false, Some(before), Some(kernel)) = (found, before, draft.kernels.get_mut(index)) {
-            *kernel = before;
-        }
-    }
-    Ok(changed)
 }
 
 /// Writes a file that is not there yet.

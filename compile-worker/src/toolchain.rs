@@ -11,6 +11,7 @@ pub mod noop;
 mod nvcc;
 mod nvrtc;
 mod program;
+pub mod settle;
 mod trial;
 pub mod triton;
 pub mod types;

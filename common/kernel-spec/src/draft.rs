@@ -99,6 +99,8 @@ pub struct Parameter {
 pub struct Usage {
     pub read: bool,
     pub written: bool,
+    /// Its elements say which elements of buffers are meant.
+    pub indexes: bool,
 }
 
 /// What a parameter takes.

@@ -35,7 +35,8 @@ fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<Vec<&'b [Token
     let named = tokens.iter().enumerate().filter(|(_, token)| token.text == kernel);
     let arguments = named.filter_map(|(at, _)| {
         let behind = tokens.get(at + 1..)?;
-        (behind.first()?.text == "<").then_some(())?;
+        // `kernel<<<` is no template's argument list.
+        (behind.first()?.text == "<" && behind.get(1)?.text != "<").then_some(())?;
         let mut depth = 0_usize;
         let end = behind.iter().position(|token| {
             match token.text {
@@ -46,7 +47,6 @@ fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<Vec<&'b [Token
             depth == 0 || matches!(token.text, ";" | "{")
         })?;
         let arguments = parts_of(behind.get(1..end)?);
-        // `kernel<<<` is no template's argument list.
         (behind.get(end)?.text == ">" && !arguments.is_empty()).then_some(arguments)
     });
     arguments.collect()

@@ -45,6 +45,22 @@ fn kernels_of_hip_and_cuda() {
 }
 
 #[test]
+fn what_indexes_is_in_range() {
+    let text = "__global__ void rows(const int* begin, const int* columns, const float* a, const int* signs, float* out) {\n\
+        float sum = 0;\n\
+        for (int j = begin[0]; j < begin[1]; ++j) sum += a[columns[j]] * signs[j];\n\
+        out[0] = sum;\n}\n";
+    let draft = draft("rows.hip", text);
+    let spec = draft.spec();
+    for (name, is_index) in [("begin", true), ("columns", true), ("a", false), ("signs", false)] {
+        let (_, part) = spec.split_once(&format!("name = \"{name}\"")).unwrap();
+        let part = part.split("[[buffer]]").next().unwrap();
+        assert_eq!(part.contains("\nlow = 0\nhigh = 4"), is_index, "{name}: {spec}");
+    }
+    loaded(&draft);
+}
+
+#[test]
 fn what_is_passed_by_value() {
     let text = "enum Mode { A };\n\
         template <typename T, typename IndexType> __global__ void step(T* p, T* m, const T* g, T* unused, bool nesterov, short s, Mode mode,\n\

@@ -89,7 +89,7 @@ impl Shared {
         let last = self.order.last().cloned().unwrap_or_default();
         for (name, buffer) in &mut self.buffers {
             if buffer.written || !any && *name == last {
-                (buffer.written, buffer.usage) = (true, Usage { read: true, written: true });
+                (buffer.written, buffer.usage) = (true, Usage { read: true, written: true, ..buffer.usage });
             }
         }
     }
@@ -185,6 +185,9 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
         writeln!(text, "\n[[buffer]]\nname = \"{name}\"\ntype = \"{element}\"")?;
         writeln!(text, "length = \"{first}\"  # how many elements{remark}")?;
         writeln!(text, "role = {}", buffer.role())?;
+        if buffer.usage.indexes && !buffer.is_written() && element.contains("INT") {
+            writeln!(text, "low = 0\nhigh = 4  # they are indices: the least and the largest that are in it")?;
+        }
     }
     let written = shared.buffers.values().filter(|one| one.is_written());
     let outputs: BTreeSet<&str> = written.map(|one| one.element).collect();

@@ -12,6 +12,7 @@ impl Usage {
                 at.checked_sub(1).and_then(|before| body.get(before)).is_some_and(|token| token.text == ".");
             if token.text == name && !is_member {
                 usage = usage.and(once(body, at));
+                usage.indexes |= is_index(body, at);
             }
         }
         usage
@@ -20,14 +21,18 @@ impl Usage {
     /// What either does.
     #[must_use]
     pub(super) fn and(self, other: Self) -> Self {
-        Self { read: self.read || other.read, written: self.written || other.written }
+        Self {
+            read: self.read || other.read,
+            written: self.written || other.written,
+            indexes: self.indexes || other.indexes,
+        }
     }
 }
 
-const READ: Usage = Usage { read: true, written: false };
-const WRITTEN: Usage = Usage { read: false, written: true };
+const READ: Usage = Usage { read: true, written: false, indexes: false };
+const WRITTEN: Usage = Usage { read: false, written: true, indexes: false };
 /// Also of what nobody knows: the pointer goes elsewhere.
-const BOTH: Usage = Usage { read: true, written: true };
+const BOTH: Usage = Usage { read: true, written: true, indexes: false };
 
 /// What is done where the pointer stands at `at`.
 fn once(body: &[Token<'_>], at: usize) -> Usage {
@@ -64,6 +69,37 @@ fn once(body: &[Token<'_>], at: usize) -> Usage {
     }
 }
 
+/// Whether the element that stands at `at` is an index: `a[p[i]]`, or `j = p[i]` where there is an `a[j]`.
+fn is_index(body: &[Token<'_>], at: usize) -> bool {
+    let text = |at: usize| body.get(at).map_or("", |token| token.text);
+    if text(at + 1) != "[" {
+        return false;
+    }
+    if in_brackets(body, at) {
+        return true;
+    }
+    let Some([.., name, equals]) = body.get(..at) else { return false };
+    let is_name = name.text.starts_with(|first: char| first.is_alphabetic() || first == '_');
+    is_name
+        && equals.text == "="
+        && body.iter().enumerate().any(|(other, token)| token.text == name.text && in_brackets(body, other))
+}
+
+/// Whether the token at `at` is part of an index.
+fn in_brackets(body: &[Token<'_>], at: usize) -> bool {
+    let mut closed = 0_usize;
+    for token in body.get(..at).unwrap_or_default().iter().rev() {
+        match token.text {
+            "]" => closed += 1,
+            "[" if closed == 0 => return true,
+            "[" => closed -= 1,
+            ";" | "{" | "}" => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
 /// Where the bracket at `open` closes.
 fn closed(body: &[Token<'_>], open: usize) -> Option<usize> {
     let mut depth = 0_usize;
@@ -85,6 +121,8 @@ mod tests {
     use super::*;
     use crate::host_code::tokens;
 
+    const INDEX: Usage = Usage { indexes: true, ..READ };
+
     #[test]
     fn reads_and_writes_are_told_apart() {
         for (body, expected) in [
@@ -92,6 +130,11 @@ mod tests {
             ("*p = 1;", WRITTEN),
             ("p[i][j].x = a[i];", WRITTEN),
             ("x = p[a[i]];", READ),
+            ("x = a[p[i]];", INDEX),
+            ("x = a[p[i] + j];", INDEX),
+            ("int j = p[i]; x = a[n * j];", INDEX),
+            ("for (int j = p[i]; j < p[i + 1]; j++) x += a[j];", INDEX),
+            ("int j = p[i]; x = b * j + a[i];", READ),
             ("if (p[i] == 1 && p[i] <= 2) return;", READ),
             ("x = y * p[i]; q.p = 1;", READ),
             ("p[i] += 1;", BOTH),
