@@ -130,7 +130,7 @@ const KERNELS: &[(&str, &str, u32, usize)] = &[
 
 /// `MULTIPLY` and `STORE` of the product on matrix cores.
 const MATRIX_CORES: &str = r#"
-#if defined(__gfx942__)
+#if defined(__GFX9__)
 #define LANES 64
 #define MULTIPLY for (int i = 0; i < 4; i += 2) sum = __builtin_amdgcn_mfma_f32_32x32x8f16( \
     ((half4*)x)[(w / 2 * 32 + l % 32) * 4 + i + l / 32], ((half4*)y)[(w % 2 * 32 + l % 32) * 4 + i + l / 32], sum, 0, 0, 0);
@@ -155,7 +155,7 @@ static __attribute__((device, always_inline)) inline void barrier() {
 
 fn kernels(criterion: &mut Criterion, tools: &Tools) {
     let mut group = criterion.benchmark_group("kernels");
-    for (arch, lanes) in [("gfx942", 64), ("gfx1100", 32)] {
+    for (arch, lanes) in [("gfx90a", 64), ("gfx942", 64), ("gfx1100", 32)] {
         let Some(target) = Target::named(arch) else { continue };
         for (name, body, blocks, elements) in KERNELS {
             let source = format!(

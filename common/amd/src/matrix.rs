@@ -8,6 +8,7 @@
 //! SWMMAC) are in `sparse`.
 
 mod layout;
+mod pairs;
 mod product;
 mod rows;
 mod shape;

@@ -1,13 +1,13 @@
 //! Registers to matrices, the product, and back.
 
 use super::layout::{Factor, Layout, Results, split};
-use super::rows::{Doubles, Integers, Plain, Singles};
+use super::rows::{Doubles, Flushed, Integers, Plain, Singles};
 use super::shape::{MANY, Shape};
 use super::signs::{Signs, drop_denormals};
 use super::sparse::{Chosen, by_rows};
-use super::sums::{Exact, Fused, FusedDoubles, Pairs, Product};
+use super::sums::{Exact, Fused, FusedDoubles, Product};
 use super::truncated::{self, Wide};
-use super::{Element, Matrix, Modifiers, Sum};
+use super::{Element, Matrix, Modifiers, Sum, pairs};
 use crate::number::{Eight, F64, Format, eight_to_f32, half_to_single, small_to_f32};
 
 /// The most elements of A or B of FP64.
@@ -103,12 +103,6 @@ pub(super) fn read(
                 scale(shape, &scales.a, a_matrix);
                 scale(shape, &scales.b, b_matrix);
             }
-            if let Sum::Pairs(_) = matrix.sum {
-                let smallest = if matrix.a == Element::F16 { 2f32.powi(-14) } else { f32::MIN_POSITIVE };
-                let used = shape.size * shape.depth * shape.blocks;
-                drop_denormals(&mut a_matrix[..used], smallest);
-                drop_denormals(&mut b_matrix[..used], smallest);
-            }
         }
     }
 }
@@ -154,15 +148,12 @@ fn floats(
     (results, c, d): (&Results, Option<Vgprs<'_>>, &mut [[u32; 64]]),
 ) {
     let [a, b] = &*singles;
-    let flushed = matches!(matrix.sum, Sum::Pairs(_));
-    let as_it_is = results.element.bits() == 32 && !flushed && !signs.negate_c && !signs.absolute_c;
+    let as_it_is = results.element.bits() == 32 && !signs.negate_c && !signs.absolute_c;
     let mut plain = Plain { results, d: &mut *d };
     match matrix.sum {
-        Sum::Pairs(group) => {
-            let (rows, result) = (0..shape.size, Singles { results, signs, flushed, c, d });
-            Product { rule: Pairs { group }, shape, rows, a, b, result }.compute();
-        }
         // Of these C has no signs.
+        Sum::Pairs(2) => pairs::compute::<2>(matrix.a, shape, [a, b], Flushed(plain)),
+        Sum::Pairs(_) => pairs::compute::<4>(matrix.a, shape, [a, b], Flushed(plain)),
         Sum::Truncated(group) => {
             truncated::compute::<1>(matrix, shape, group.min(shape.depth), (singles, wide), chosen, plain);
         }
@@ -171,7 +162,7 @@ fn floats(
             Product { rule: Fused, shape, rows, a, b, result: &mut plain }.compute();
         }),
         Sum::Fused | Sum::Wide | Sum::Exact => by_rows(chosen, shape, [b], |rows, [b]| {
-            let result = Singles { results, signs, flushed, c, d: &mut *d };
+            let result = Singles { results, signs, c, d: &mut *d };
             Product { rule: Fused, shape, rows, a, b, result }.compute();
         }),
     }
@@ -197,6 +188,12 @@ impl pulp::WithSimd for Read<'_> {
         let [a_matrix, b_matrix] = factors;
         read_floats(matrix.a, &layout.a, of_a, a, a_matrix, signs.a);
         read_floats(matrix.b, &layout.b, of_b, b, b_matrix, signs.b);
+        if let Sum::Pairs(_) = matrix.sum {
+            let smallest = if matrix.a == Element::F16 { 2f32.powi(-14) } else { f32::MIN_POSITIVE };
+            let used = of_b.size * of_b.depth * of_b.blocks;
+            drop_denormals(&mut a_matrix[..used], smallest);
+            drop_denormals(&mut b_matrix[..used], smallest);
+        }
     }
 }
 

@@ -18,8 +18,6 @@ pub(super) trait Rows {
 pub(super) struct Singles<'a> {
     pub results: &'a Results,
     pub signs: &'a Signs,
-    /// Denormals of C are +0.
-    pub flushed: bool,
     /// Where C is, unless D has it.
     pub c: Option<&'a [[u32; 64]]>,
     pub d: &'a mut [[u32; 64]],
@@ -44,9 +42,6 @@ impl Rows for Singles<'_> {
         }
         if self.signs.negate_c {
             values = values.map(|value| -value);
-        }
-        if self.flushed {
-            drop_denormals(&mut values, f32::MIN_POSITIVE);
         }
         values
     }
@@ -102,6 +97,25 @@ impl Rows for Plain<'_> {
             *word = bits_of(*value);
         }
         self.d[place.register][place.lane..place.lane + SIZE].copy_from_slice(&words);
+    }
+}
+
+/// The same, denormals of C being +0.
+pub(super) struct Flushed<'a>(pub Plain<'a>);
+
+impl Rows for Flushed<'_> {
+    type Value = f32;
+
+    #[inline(always)]
+    fn load<const SIZE: usize>(&self, block: usize, row: usize) -> [f32; SIZE] {
+        let mut values = self.0.load(block, row);
+        drop_denormals(&mut values, f32::MIN_POSITIVE);
+        values
+    }
+
+    #[inline(always)]
+    fn store<const SIZE: usize>(&mut self, block: usize, row: usize, values: &[f32; SIZE]) {
+        self.0.store(block, row, values);
     }
 }
 

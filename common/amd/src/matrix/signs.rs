@@ -30,6 +30,7 @@ impl Signs {
 }
 
 /// What is below the smallest normal number becomes +0.
+#[inline(always)]
 pub(super) fn drop_denormals(values: &mut [f32], smallest: f32) {
     values.iter_mut().for_each(|value| *value = if value.abs() < smallest { 0.0 } else { *value });
 }

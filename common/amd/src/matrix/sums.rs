@@ -39,7 +39,7 @@ pub(super) trait Rule {
 }
 
 /// Rows that are computed together.
-const ROWS: usize = 4;
+pub(super) const ROWS: usize = 4;
 
 /// A product to be computed with the widest vectors that the host has.
 pub(super) struct Product<'a, R: Rule, W> {
@@ -225,48 +225,6 @@ impl Rule for Exact {
             };
         }
     }
-}
-
-/// [`super::Sum::Pairs`] of so many products, over inputs that are flushed by [`drop_denormals`].
-pub(super) struct Pairs {
-    pub group: usize,
-}
-
-impl Rule for Pairs {
-    type Factor = f32;
-    type Value = f32;
-
-    #[inline(always)]
-    fn add<const SIZE: usize>(
-        &self,
-        _: usize,
-        index: usize,
-        a: &[[f32; SIZE]],
-        b: &[[f32; SIZE]],
-        row: &mut [f32; SIZE],
-    ) {
-        for (a, b) in a.chunks_exact(self.group).zip(b.chunks_exact(self.group)) {
-            let mut sum = [0f32; SIZE];
-            for column in 0..SIZE {
-                sum[column] = flushed(flushed(a[0][index] * b[0][column]) + flushed(a[1][index] * b[1][column]));
-            }
-            if self.group == 4 {
-                for column in 0..SIZE {
-                    let second = flushed(flushed(a[2][index] * b[2][column]) + flushed(a[3][index] * b[3][column]));
-                    sum[column] = flushed(sum[column] + second);
-                }
-            }
-            for column in 0..SIZE {
-                row[column] = flushed(row[column] + sum[column]);
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn flushed(value: f32) -> f32 {
-    let kept = if value.abs() < f32::MIN_POSITIVE { 1 << 31 } else { u32::MAX };
-    f32::from_bits(value.to_bits() & kept)
 }
 
 /// [`super::Sum::Truncated`] and [`super::Sum::TruncatedHalves`] where sums of so many products are exact and nothing is cut off: then only
