@@ -4,7 +4,7 @@ mod cross;
 mod image;
 
 pub(crate) use self::cross::{Cross, Exchange};
-pub(crate) use self::image::ImageAddress;
+pub(crate) use self::image::{Extent, ImageAddress};
 use crate::matrix::{Layout, Matrix, Modifiers as MatrixModifiers, Refused};
 use crate::operations::memory::{Atomic, Kind as MemoryKind, Space, Transposed};
 use crate::operations::scalar;

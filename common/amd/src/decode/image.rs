@@ -1,9 +1,9 @@
-//! Images: loads, stores and atomics of texels that lie one behind the other, in one or two dimensions, and their size. No other instruction
-//! on images is executed.
+//! Images: loads, stores and atomics of texels that lie one behind the other, in one to three dimensions and in arrays, and their size. No other
+//! instruction on images is executed.
 
 use super::operand::sgpr;
 use super::{Decoded, Raw};
-use crate::instruction::{Action, Address, ImageAddress, Memory};
+use crate::instruction::{Action, Address, Extent, ImageAddress, Memory};
 use crate::isa::At;
 use crate::operations::memory::{Kind, Space, find};
 use crate::typed::Typed;
@@ -52,11 +52,11 @@ pub(super) fn image(raw: &Raw<'_>) -> Decoded {
     let Some(image) = modifiers.image else { return refused("images") };
     let returns = modifiers.glc || modifiers.th & 1 == 1;
     let Some(kind) = kind(name, image.dmask, image.d16, returns) else { return refused("such accesses to images") };
-    let dimensions = match image.dim {
-        None => return refused("images of gfx9 and ray tracing"),
-        Some(dim @ (0 | 1)) => dim + 1,
-        Some(_) => return refused("images of other than one or two dimensions"),
-    };
+    let Some(dim) = image.dim else { return refused("images of gfx9 and ray tracing") };
+    let Some(extent) = Extent::of(dim) else { return refused("images of cubes and of several samples") };
+    if extent == Extent::Lines && matches!(kind, Kind::ImageSize(_)) {
+        return refused("sizes of arrays of one dimension");
+    }
     if modifiers.tfe || image.lwe {
         return refused("images that say whether texels are there");
     }
@@ -65,7 +65,7 @@ pub(super) fn image(raw: &Raw<'_>) -> Decoded {
         return refused("images without components");
     }
     let At::Vgpr(data, _) = raw.operand(0)?.at else { return Err(raw.text()) };
-    let mut registers = [None; 3];
+    let mut registers = [None; 4];
     let mut left = registers.iter_mut();
     for at in 1..=usize::from(image.addresses) {
         let At::Vgpr(first, count) = raw.operand(at)?.at else { return Err(raw.text()) };
@@ -79,7 +79,7 @@ pub(super) fn image(raw: &Raw<'_>) -> Decoded {
         words: if image.r128 { 4 } else { 8 },
         registers,
         halves: image.a16,
-        dimensions,
+        extent,
         leveled: name.ends_with("_mip"),
     };
     Ok(Action::Memory(Box::new(Memory {

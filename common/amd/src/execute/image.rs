@@ -1,9 +1,12 @@
 //! Images whose texels lie one behind the other ("Image Resource Definition" of the documents of RDNA 2 to RDNA 4).
 //!
 //! Loads outside of an image give 0, stores there do nothing. Images that are tiled, compressed, or have several levels are refused.
+//!
+//! Slices, and elements of an array, lie one behind the other, and their rows are filled up to 256 bytes: their descriptor does not say how long
+//! rows are, so that the layout is the one of AMD's address library (`Gfx10Lib`, surfaces that are linear).
 
 use super::unwritten::{check_address, unwritten};
-use crate::instruction::{Address, ImageAddress, Memory};
+use crate::instruction::{Address, Extent, ImageAddress, Memory};
 use crate::registers::{LANES, Registers};
 use crate::target::Generation;
 use crate::typed::{MOST, format};
@@ -13,15 +16,19 @@ use crate::wave::Wave;
 /// The address of a texel outside of its image.
 pub(super) const NOWHERE: u64 = u64::MAX;
 
-/// What the bytes of a row are a multiple of, where a descriptor does not say how long rows are.
+/// What the bytes of a row are a multiple of, where a descriptor does not say how long rows are, and rows of an image with slices.
 const ROW: u64 = 256;
 
 /// An image.
 #[derive(Clone, Copy)]
 pub(super) struct Image {
     base: u64,
+    extent: Extent,
     width: u64,
     height: u64,
+    /// The first slice or element of an array, and how many there are.
+    first: u64,
+    slices: u64,
     /// Texels from a row to the next one, 0 if that is not said.
     pitch: u64,
     /// Its number, as typed buffers have it.
@@ -31,7 +38,7 @@ pub(super) struct Image {
 }
 
 impl Image {
-    fn read(words: [u32; 8], generation: Generation, dimensions: u8) -> Result<Self, &'static str> {
+    fn read(words: [u32; 8], generation: Generation, extent: Extent) -> Result<Self, &'static str> {
         let word = |at: usize| u64::from(words.get(at).copied().unwrap_or_default());
         let bits = |low: usize, width: usize| {
             let (at, shift) = (low / 32, low % 32);
@@ -44,8 +51,12 @@ impl Image {
             _ => (bits(52, 9), bits(62, 14), bits(78, 14)),
         };
         let (first, last) = if newest { (bits(57, 5), bits(111, 5)) } else { (bits(108, 4), bits(112, 4)) };
-        let pitch = if newest { bits(128, 16) } else { bits(128, 15) };
-        if bits(124, 4) != 7 + u64::from(dimensions) {
+        let (pitch, deepest, base) = if newest {
+            (bits(128, 16), bits(128, 14), bits(144, 14))
+        } else {
+            (bits(128, 15), bits(128, 13), bits(144, 13))
+        };
+        if bits(124, 4) != extent.number() {
             return Err("an image of other dimensions than its instruction has");
         }
         if bits(116, 5) != 0 {
@@ -57,10 +68,19 @@ impl Image {
         if words[5..].iter().any(|word| *word != 0) {
             return Err("an image with metadata");
         }
+        // The depth of a volume; of an array, its last element, counted from the start of memory as its first one is.
+        let (first, slices) = match extent {
+            Extent::Line | Extent::Plane => (0, 1),
+            Extent::Volume => (0, deepest + 1),
+            Extent::Lines | Extent::Planes => (base, (deepest + 1).saturating_sub(base)),
+        };
         Ok(Self {
             base: bits(0, 40) << 8,
+            extent,
             width: width + 1,
-            height: if dimensions == 1 { 1 } else { height + 1 },
+            height: if extent.has_rows() { height + 1 } else { 1 },
+            first,
+            slices,
             pitch: if pitch == 0 { 0 } else { pitch + 1 },
             format: u8::try_from(number).unwrap_or(0),
             select: words[3],
@@ -76,6 +96,9 @@ impl Image {
 
     /// Bytes from a row to the next one.
     fn row(&self, texel: u64) -> Result<u64, &'static str> {
+        if self.extent.has_slices() {
+            return Ok((self.width * texel).next_multiple_of(ROW));
+        }
         match (self.pitch, self.width * texel) {
             (0, row) if self.height == 1 || row.is_multiple_of(ROW) => Ok(row),
             (0, _) => Err("an image whose rows have a length that is not said"),
@@ -124,18 +147,20 @@ pub(super) fn addresses(
     for register in address.registers.into_iter().flatten() {
         check_address(wave, registers.poisoned(register), exec)?;
     }
-    let image = Image::read(words, generation, address.dimensions).map_err(refused)?;
+    let image = Image::read(words, generation, address.extent).map_err(refused)?;
     let texel = format(image.format, generation).map_or(1, |format| format.bytes() as u64);
     let row = image.row(texel).map_err(refused)?;
     let across = coordinate(registers, address, 0);
-    let down = if address.dimensions > 1 { coordinate(registers, address, 1) } else { [0; LANES] };
+    let (extent, count) = (address.extent, address.extent.coordinates());
+    let down = if extent.has_rows() { coordinate(registers, address, 1) } else { [0; LANES] };
+    let inward = if extent.has_slices() { coordinate(registers, address, count - 1) } else { [0; LANES] };
     if address.leveled {
-        check_levels(&coordinate(registers, address, usize::from(address.dimensions)), exec)?;
+        check_levels(&coordinate(registers, address, count), exec)?;
     }
     let mut of = [NOWHERE; LANES];
-    for ((of, x), y) in of.iter_mut().zip(across).zip(down) {
-        if x < image.width && y < image.height {
-            *of = image.base + y * row + x * texel;
+    for (((of, x), y), z) in of.iter_mut().zip(across).zip(down).zip(inward) {
+        if x < image.width && y < image.height && z < image.slices {
+            *of = image.base + ((image.first + z) * image.height + y) * row + x * texel;
         }
     }
     Ok((of, image))
@@ -145,7 +170,7 @@ pub(super) fn addresses(
 pub(super) fn size(wave: &mut Wave, memory: &Memory, image: Option<&Image>, exec: u64, which: u8) -> Step {
     let (Some(image), Address::Image(address)) = (image, &memory.address) else { return Ok(()) };
     check_levels(&coordinate(&wave.registers, address, 0), exec)?;
-    let all = [image.width, image.height, 1, 1];
+    let all = [image.width, image.height, image.slices, 1];
     let chosen = (0..MOST).filter(|at| which >> at & 1 == 1).map(|at| all[at] as u32);
     for (to, value) in (memory.to..).zip(chosen) {
         wave.registers.write(to, &[value; LANES], exec, 0);

@@ -7,9 +7,64 @@ pub(crate) struct ImageAddress {
     pub descriptor: u8,
     pub words: u8,
     /// Coordinates, and a level behind them: one in each register, or two with `halves`.
-    pub registers: [Option<u16>; 3],
+    pub registers: [Option<u16>; 4],
     pub halves: bool,
-    pub dimensions: u8,
+    pub extent: Extent,
     /// There is a level.
     pub leveled: bool,
+}
+
+/// What an image is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// One dimension.
+    Line,
+    /// Two.
+    Plane,
+    /// Three.
+    Volume,
+    /// An array of images of one dimension.
+    Lines,
+    /// An array of images of two.
+    Planes,
+}
+
+impl Extent {
+    /// That of the field "DIM" of an instruction, if it is executed.
+    pub fn of(dim: u8) -> Option<Self> {
+        Some(match dim {
+            0 => Self::Line,
+            1 => Self::Plane,
+            2 => Self::Volume,
+            4 => Self::Lines,
+            5 => Self::Planes,
+            _ => return None,
+        })
+    }
+
+    /// "TYPE" of its descriptor.
+    pub fn number(self) -> u64 {
+        match self {
+            Self::Line => 8,
+            Self::Plane => 9,
+            Self::Volume => 10,
+            Self::Lines => 12,
+            Self::Planes => 13,
+        }
+    }
+
+    /// Whether there are rows.
+    pub fn has_rows(self) -> bool {
+        matches!(self, Self::Plane | Self::Volume | Self::Planes)
+    }
+
+    /// Whether there are slices, or elements of an array.
+    pub fn has_slices(self) -> bool {
+        matches!(self, Self::Volume | Self::Lines | Self::Planes)
+    }
+
+    /// How many coordinates a texel has.
+    pub fn coordinates(self) -> usize {
+        1 + usize::from(self.has_rows()) + usize::from(self.has_slices())
+    }
 }

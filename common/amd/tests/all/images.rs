@@ -17,19 +17,24 @@ fn targets() -> impl Iterator<Item = &'static Target> {
 /// Instructions that make a descriptor of 4 by 4 texels in s[16:23] of `in` (s[6:7]), or of `out` (s[4:5]): of a format, dimensions, and what
 /// is added to the word of its layout.
 fn descriptor(target: &Target, buffer: &str, format: [u32; 2], dimensions: u32, layout: u32) -> String {
+    described(target, buffer, format, 4, (7 + dimensions) << 28 | layout, 4 - 1)
+}
+
+/// The same of so many texels in width and in height, and with the word behind that of its layout.
+fn described(target: &Target, buffer: &str, format: [u32; 2], size: u32, layout: u32, last: u32) -> String {
     let (format, place) = match target.generation {
         Generation::Rdna2 => (format[0], 20),
         Generation::Rdna3 => (format[1], 20),
         _ => (format[1], 17),
     };
-    let (width, height) = (4 - 1, 4 - 1);
+    let (width, height) = (size - 1, size - 1);
     format!(
         "s_lshr_b64 s[16:17], {buffer}, 8\ns_or_b32 s17, s17, {:#x}\ns_mov_b32 s18, {:#x}\ns_mov_b32 s19, {:#x}\ns_mov_b32 s20, {}\n\
          s_mov_b32 s21, 0\ns_mov_b32 s22, 0\ns_mov_b32 s23, 0\n",
         format << place | (width & 3) << 30,
         width >> 2 | height << 14,
-        PLAIN | (7 + dimensions) << 28 | layout,
-        width,
+        PLAIN | layout,
+        last,
     )
 }
 
@@ -110,6 +115,58 @@ fn texels_are_changed() {
         let image = descriptor(target, "s[4:5]", [5, 5], 2, 0);
         let verdict = refused(&tools, target, &format!("{image}{data}{}", atomics[0]), [0, 0]);
         assert!(matches!(verdict.fault, Fault::Unimplemented { .. }), "{}: {verdict}", target.name);
+    }
+}
+
+/// A texel of two coordinates.
+type Texel = fn(usize, usize) -> usize;
+
+/// Volumes and arrays of 2 by 2 texels of `out`, whose rows have 256 bytes.
+#[test]
+fn slices_lie_one_behind_the_other() {
+    const ROW: usize = 256 / 4;
+    let Some(tools) = Tools::find() else { return };
+    // DIM, its number, the first and the last element, and the texel of `out` for two bits of a lane. A lane's first bit is y, x is 1; of an
+    // array of one dimension it is x. The second bit is the slice.
+    let images: [(&str, u32, u32, Texel); 3] = [
+        ("3D", 10, 1, |y, z| (2 * z + y) * ROW + 1),
+        ("2D_ARRAY", 13, 1 << 16 | 1, |y, z| (2 * (1 + z) + y) * ROW + 1),
+        ("1D_ARRAY", 12, 1 << 16 | 2, |x, z| (1 + z) * ROW + x),
+    ];
+    let data =
+        "v_mov_b32_e32 v8, 1\nv_and_b32_e32 v9, 1, v0\nv_lshrrev_b32_e32 v10, 1, v0\nv_add_nc_u32_e32 v4, 7, v0\n";
+    for target in targets() {
+        let newest = target.generation == Generation::Rdna4;
+        let add = if newest { "image_atomic_add_uint" } else { "image_atomic_add" };
+        for (dim, number, elements, texel) in images {
+            let lines = dim == "1D_ARRAY";
+            let address = match (newest, lines) {
+                (true, true) => "[v9, v10]",
+                (true, false) => "[v8, v9, v10]",
+                (false, true) => "v[9:10]",
+                (false, false) => "v[8:10]",
+            };
+            let [store, add, load] = [("image_store", 4), (add, 4), ("image_load", 5)].map(|(instruction, data)| {
+                format!("{instruction} v{data}, {address}, s[16:23] dmask:0x1 dim:SQ_RSRC_IMG_{dim}\n")
+            });
+            let image = described(target, "s[4:5]", UINT, 2, number << 28, elements);
+            let body = format!("{image}{data}{store}$STORED\n{add}$STORED\n{load}{SHOW}");
+            let found = found(&tools, target, &body, [0, 0]);
+            for lane in 1..4 {
+                let (low, slice) = (lane % 2, lane / 2);
+                // That array has one element.
+                let outside = dim == "2D_ARRAY" && slice > 0;
+                let expected = if outside { 0 } else { 2 * (7 + lane as u32) };
+                assert_eq!(found[4 * (lane - 1) + 1], expected, "{} {dim} {lane}", target.name);
+                if !outside {
+                    assert_eq!(found[texel(low, slice) - 4], expected, "{} {dim} {lane}", target.name);
+                }
+            }
+        }
+        let image = described(target, "s[4:5]", UINT, 2, 10 << 28, 4);
+        let size = "v_mov_b32_e32 v8, 0\nimage_get_resinfo v[4:7], v8, s[16:23] dmask:0xf dim:SQ_RSRC_IMG_3D\n";
+        let sizes = found(&tools, target, &format!("{image}{size}{SHOW}"), [0, 0]);
+        assert_eq!(sizes[..4], [2, 2, 5, 1], "{}", target.name);
     }
 }
 

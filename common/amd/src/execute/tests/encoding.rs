@@ -225,8 +225,8 @@ fn images_are_refused_by_name() {
         ("gfx90a", &[0xf001_0f00, 0x0002_0004], "image_load a[0:3], v4, s[8:15] dmask:0xf"),
         (
             "gfx1030",
-            &[0xf000_0f12, 0x0002_0004, 0x605],
-            "image_load v[0:3], [v4, v5, v6], s[8:15] dmask:0xf dim:SQ_RSRC_IMG_3D",
+            &[0xf000_0f1a, 0x0002_0004, 0x605],
+            "image_load v[0:3], [v4, v5, v6], s[8:15] dmask:0xf dim:SQ_RSRC_IMG_CUBE",
         ),
         (
             "gfx1100",
@@ -235,8 +235,8 @@ fn images_are_refused_by_name() {
         ),
         (
             "gfx1201",
-            &[0xd043_0002, 0x0010_1000, 0x6_0504],
-            "image_atomic_add_uint v0, [v4, v5, v6], s[8:15] dmask:0x1 dim:SQ_RSRC_IMG_3D th:TH_ATOMIC_RETURN",
+            &[0xd043_0003, 0x0010_1000, 0x6_0504],
+            "image_atomic_add_uint v0, [v4, v5, v6], s[8:15] dmask:0x1 dim:SQ_RSRC_IMG_CUBE th:TH_ATOMIC_RETURN",
         ),
         ("gfx1100", &[0xf064_8f80, 0x0001_0409], "image_bvh_intersect_ray v[4:7], v[9:19], s[4:7]"),
     ];
