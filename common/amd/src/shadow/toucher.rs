@@ -231,7 +231,7 @@ impl<'a> Toucher<'a> {
             return met(conflict, false);
         }
         if !write && let Some(conflict) = self.against_stale(writer) {
-            return met(conflict, false);
+            return met(conflict, writer & ATOMIC != 0);
         }
         match self.how {
             How::Atomic => {

@@ -103,6 +103,21 @@ fn a_cache_is_emptied_before_what_another_wave_wrote_is_read() {
     passes(&body("").replace("255 - t", "t ^ 3"), 1, |found| (0..256).all(|t| found[t as usize] == t ^ 3));
 }
 
+/// A loop of `compare_exchange` begins with a plain read, which may be stale: the exchange finds that.
+#[test]
+fn a_stale_read_may_begin_an_exchange() {
+    let body = |after: &str| {
+        format!(
+            "for (int i = 0; i < 4; ++i) {{ unsigned* at = &words[8 * (t & 32 ? 3 - i : i) + t % 8]; unsigned old = *at; \
+             asm volatile(\"\" : \"+v\"(old)); while (!__hip_atomic_compare_exchange_strong(at, &old, old + 1, __ATOMIC_RELAXED, \
+             __ATOMIC_RELAXED, AGENT)); }} {after} barrier(); \
+             out[t] = __hip_atomic_load(&words[t % 32], __ATOMIC_RELAXED, AGENT);"
+        )
+    };
+    passes(&body(""), 1, |found| found[..256].iter().all(|value| *value == 32));
+    races(&body("out[256 + t] = words[t % 8];"), 1, |fault| matches!(fault, Fault::Stale { .. } | Fault::Race { .. }));
+}
+
 #[test]
 fn the_cache_of_scalars_is_emptied_before_what_was_written_is_loaded() {
     let body = |invalidate: &str| {
