@@ -15,14 +15,27 @@ const MOST_WRITES: usize = 1 << 16;
 /// Set in the key of a place of LDS.
 pub(crate) const LDS: u64 = 1 << 63;
 
-/// Whether two words are FP32 numbers a few roundings apart, as sums of the same numbers are in another order. What is hardly meant as
-/// FP32 is not: small integers, as denormals are, and zeros.
+/// Whether two words are FP32 numbers a few roundings apart, as sums of the same numbers are in another order.
 pub(crate) fn differ_by_rounding(one: u32, other: u32) -> bool {
     const FEW: u32 = 4;
+    are_neighbours(one, other, FEW)
+}
+
+/// Whether two words that lanes or waves write to one place of LDS count as the same value: equal, or FP32 numbers that differ by the roundings
+/// of a longer sum. What compilers spread over many lanes they also compute in each, as Triton does with reductions (Welford's means and
+/// variances come out with other roundings in each of two lanes that exchange theirs). Either value may stay, and what comes of it is compared
+/// with the tolerance of the output.
+pub(crate) fn are_one_sum(one: u32, other: u32) -> bool {
+    const MANY: u32 = 1 << 11;
+    one == other || are_neighbours(one, other, MANY)
+}
+
+/// Whether two words are FP32 numbers with few others between. What is hardly meant as FP32 is not: small integers, as denormals are, and zeros.
+fn are_neighbours(one: u32, other: u32, few: u32) -> bool {
     const USUAL: std::ops::Range<f32> = 1e-18..1e18;
     let usual = |word: u32| USUAL.contains(&f32::from_bits(word).abs());
     // Of one sign, those of neighbours are neighbours.
-    usual(one) && usual(other) && one != other && one.abs_diff(other) <= FEW
+    usual(one) && usual(other) && one != other && one.abs_diff(other) <= few
 }
 
 /// Who met a fault, and where.
@@ -208,5 +221,7 @@ mod tests {
         assert!(!close(1.0, 1.0) && !close(1.0, 1.001) && !close(1.0, -1.0) && !close(0.0, -0.0));
         assert!(!differ_by_rounding(3, 4), "integers");
         assert!(!close(f32::INFINITY, f32::MAX) && !close(f32::NAN, 1.0));
+        assert!(are_one_sum(0.1_f32.to_bits(), 0.100_01_f32.to_bits()) && are_one_sum(7, 7));
+        assert!(!are_one_sum(0.1_f32.to_bits(), 0.1001_f32.to_bits()) && !are_one_sum(7, 8), "other values");
     }
 }

@@ -9,7 +9,7 @@ use crate::bank::block_of;
 use crate::instruction::Memory;
 use crate::operations::memory::{Kind, Space};
 use crate::order::{Clock, Entry, Known, Order, Suspect};
-use crate::races::{LDS, Met, Raced, differ_by_rounding};
+use crate::races::{LDS, Met, Raced, are_one_sum, differ_by_rounding};
 use crate::registers::LANES;
 use crate::shadow::{BLOCK_NUMBERS, How, LAST_NUMBER, SPARE_ROUNDS, Toucher};
 use crate::verdict::{Access, Fault, Other, Place, Raised, Step};
@@ -357,13 +357,17 @@ impl Block<'_> {
                 |at: &u64| byte(wave, lane, (second + at - first) as usize) != byte(wave, other, *at as usize);
             let common = (first + bytes as u64).saturating_sub(second);
             if let Some(at) = (0..common).find(differs) {
+                let word = |lane: usize, from: u64| {
+                    u32::from_le_bytes([0, 1, 2, 3].map(|at| byte(wave, lane, (from + at) as usize)))
+                };
+                let alike = |at: u64| are_one_sum(word(lane, at), word(other, at));
+                if first & LDS != 0 && first == second && bytes % 4 == 0 && (0..common).step_by(4).all(alike) {
+                    continue;
+                }
                 let place = match key_space(second + at) {
                     To::Lds(offset) => Place::Lds { offset, size: self.own.lds.bytes.len() as u64 },
                     To::Memory(address) => self.memory.place(address),
                     _ => continue,
-                };
-                let word = |lane: usize, from: u64| {
-                    u32::from_le_bytes([0, 1, 2, 3].map(|at| byte(wave, lane, (from + at) as usize)))
                 };
                 // The word of both that the byte is one of.
                 let (from, is_word) = (at & !3, first == second && (at & !3) + 4 <= common);

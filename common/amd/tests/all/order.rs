@@ -253,6 +253,22 @@ fn values_that_differ_by_a_rounding_are_named_so() {
     races("out[t] = in[t] + b;", 2, other);
 }
 
+/// Of LDS, lanes and waves may keep either of two such values: a reduction that each of them computes in another order.
+#[test]
+fn values_that_differ_by_a_rounding_may_be_exchanged_in_lds() {
+    let body = |place: &str, other: &str| {
+        format!(
+            "SHARED float s[256]; float low = 1.0f + in[t] * 0.0f, high = {other}f + in[t] * 0.0f; {place}; barrier(); \
+             out[t] = s[t % 64] > 0.9f && s[t % 64] < 1.1f;"
+        )
+    };
+    let (lanes, waves) = ("s[t / 2] = t % 2 ? low : high", "s[t % 64] = t / 64 % 2 ? low : high");
+    for place in [lanes, waves] {
+        passes(&body(place, "1.00001"), 1, |found| found[..256].iter().all(|value| *value == 1));
+        races(&body(place, "1.001"), 1, in_lds);
+    }
+}
+
 #[test]
 fn a_flag_that_all_set_is_no_race() {
     passes("words[0] = 1; if (in[t] < 1000) out[0] = 1;", 4, |found| found[0] == 1);

@@ -170,3 +170,28 @@ fn functions_of_scalars() {
         }
     }
 }
+
+/// Mean and variance of rows, which lanes that exchange theirs compute with other roundings before one place of LDS takes either.
+#[test]
+fn means_of_two_lanes_may_differ_by_roundings() {
+    const ROWS: usize = 8;
+    const COLUMNS: usize = 45;
+    for compiled in [compiled!("gfx942", "statistics", 32), compiled!("gfx1100", "statistics", 192)] {
+        let element = |at: usize| ((at * 7919 + 13) % 1009) as f32 / 1009.0 - 0.4;
+        let mut memory = Memory::new();
+        let values: Vec<u8> = (0..ROWS * COLUMNS).flat_map(|at| element(at).to_le_bytes()).collect();
+        let x = bytes(&mut memory, "x", &values);
+        let y = memory.allocate("y", 2 * ROWS * 4, 4);
+        launch(&compiled, &mut memory, [1, 1, 1], &Arguments::default().pointer(x).pointer(y).int(COLUMNS as i32));
+        let found = dwords(&memory, y, 2 * ROWS);
+        for row in 0..ROWS {
+            let all = || (0..COLUMNS).map(|column| f64::from(element(row * COLUMNS + column)));
+            let mean = all().sum::<f64>() / COLUMNS as f64;
+            let variance = all().map(|value| (value - mean).powi(2)).sum::<f64>() / COLUMNS as f64;
+            for (at, expected) in [(row, mean), (ROWS + row, variance)] {
+                let found = single(found[at]);
+                assert!((found - expected).abs() < 1e-6, "{} row {row}: {found}, not {expected}", compiled.target);
+            }
+        }
+    }
+}
