@@ -149,7 +149,7 @@ impl Bank<'_> {
             && let (Some(old), Some(new)) = (self.bytes[piece.clone()].first_chunk(), data.first_chunk())
         {
             let [old, new] = [old, new].map(|bytes| u32::from_le_bytes(*bytes));
-            if matches!(self.label, Label::Lds) && are_one_sum(old, new) && !met.atomic {
+            if matches!(self.label, Label::Lds) && are_one_sum(old, new, 0.0) && !met.atomic {
                 return Ok(());
             }
             *rounding = differ_by_rounding(old, new);

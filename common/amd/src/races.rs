@@ -15,6 +15,9 @@ const MOST_WRITES: usize = 1 << 16;
 /// Set in the key of a place of LDS.
 pub(crate) const LDS: u64 = 1 << 63;
 
+/// Magnitudes that are hardly anything but FP32: small integers are denormals.
+const USUAL: std::ops::Range<f32> = 1e-18..1e18;
+
 /// Whether two words are FP32 numbers a few roundings apart, as sums of the same numbers are in another order.
 pub(crate) fn differ_by_rounding(one: u32, other: u32) -> bool {
     const FEW: u32 = 4;
@@ -22,17 +25,25 @@ pub(crate) fn differ_by_rounding(one: u32, other: u32) -> bool {
 }
 
 /// Whether two words that lanes or waves write to one place of LDS count as the same value: equal, or FP32 numbers that differ by the roundings
-/// of a longer sum. What compilers spread over many lanes they also compute in each, as Triton does with reductions (Welford's means and
-/// variances come out with other roundings in each of two lanes that exchange theirs). Either value may stay, and what comes of it is compared
-/// with the tolerance of the output.
-pub(crate) fn are_one_sum(one: u32, other: u32) -> bool {
+/// of a longer sum, of numbers as large as `largest`. What compilers spread over many lanes they also compute in each, as Triton does with
+/// reductions (Welford's means and variances come out with other roundings in each of two lanes that exchange theirs). Either value may stay,
+/// and what comes of it is compared with the tolerance of the output.
+pub(crate) fn are_one_sum(one: u32, other: u32, largest: f32) -> bool {
     const MANY: u32 = 1 << 11;
-    one == other || are_neighbours(one, other, MANY)
+    const PART: f32 = 1.0 / 65_536.0;
+    let [a, b] = [one, other].map(f32::from_bits);
+    let is_number = |value: f32| value == 0.0 || USUAL.contains(&value.abs());
+    let close = is_number(a) && is_number(b) && (a - b).abs() <= largest * PART;
+    one == other || are_neighbours(one, other, MANY) || close
+}
+
+/// The largest magnitude of words that are FP32 numbers, as far as is to be seen.
+pub(crate) fn largest_of(words: impl Iterator<Item = u32>) -> f32 {
+    words.map(|word| f32::from_bits(word).abs()).filter(|value| USUAL.contains(value)).fold(0.0, f32::max)
 }
 
 /// Whether two words are FP32 numbers with few others between. What is hardly meant as FP32 is not: small integers, as denormals are, and zeros.
 fn are_neighbours(one: u32, other: u32, few: u32) -> bool {
-    const USUAL: std::ops::Range<f32> = 1e-18..1e18;
     let usual = |word: u32| USUAL.contains(&f32::from_bits(word).abs());
     // Of one sign, those of neighbours are neighbours.
     usual(one) && usual(other) && one != other && one.abs_diff(other) <= few
@@ -221,7 +232,16 @@ mod tests {
         assert!(!close(1.0, 1.0) && !close(1.0, 1.001) && !close(1.0, -1.0) && !close(0.0, -0.0));
         assert!(!differ_by_rounding(3, 4), "integers");
         assert!(!close(f32::INFINITY, f32::MAX) && !close(f32::NAN, 1.0));
-        assert!(are_one_sum(0.1_f32.to_bits(), 0.100_01_f32.to_bits()) && are_one_sum(7, 7));
-        assert!(!are_one_sum(0.1_f32.to_bits(), 0.1001_f32.to_bits()) && !are_one_sum(7, 8), "other values");
+    }
+
+    #[test]
+    fn sums_are_the_same_but_for_what_is_small_beside_their_terms() {
+        let same = |one: f32, other: f32, largest: f32| are_one_sum(one.to_bits(), other.to_bits(), largest);
+        assert!(same(0.1, 0.100_01, 0.0) && !same(0.1, 0.1001, 0.0));
+        assert!(same(0.0, 1e-6, 1.0) && same(-1e-6, 1e-6, 1.0) && !same(0.0, 1e-6, 0.01) && !same(0.0, 1e-4, 1.0));
+        assert!(!same(f32::NAN, 1.0, 1.0) && !same(f32::INFINITY, 1.0, 1.0));
+        assert!(are_one_sum(7, 7, 1.0) && !are_one_sum(7, 8, 1.0) && !are_one_sum(0, 8, 1.0), "integers");
+        let words = [3, 0, (-2.0_f32).to_bits(), 1.0_f32.to_bits(), f32::NAN.to_bits()];
+        assert_eq!(largest_of(words.into_iter()), 2.0);
     }
 }

@@ -9,7 +9,7 @@ use crate::bank::block_of;
 use crate::instruction::Memory;
 use crate::operations::memory::{Kind, Space};
 use crate::order::{Clock, Entry, Known, Order, Suspect};
-use crate::races::{LDS, Met, Raced, are_one_sum, differ_by_rounding};
+use crate::races::{LDS, Met, Raced, are_one_sum, differ_by_rounding, largest_of};
 use crate::registers::LANES;
 use crate::shadow::{BLOCK_NUMBERS, How, LAST_NUMBER, SPARE_ROUNDS, Toucher};
 use crate::verdict::{Access, Fault, Other, Place, Raised, Step};
@@ -360,7 +360,10 @@ impl Block<'_> {
                 let word = |lane: usize, from: u64| {
                     u32::from_le_bytes([0, 1, 2, 3].map(|at| byte(wave, lane, (from + at) as usize)))
                 };
-                let alike = |at: u64| are_one_sum(word(lane, at), word(other, at));
+                let alike = |at: u64| {
+                    let largest = largest_of(lanes_of(exec).map(|lane| word(lane, at)));
+                    are_one_sum(word(lane, at), word(other, at), largest)
+                };
                 if first & LDS != 0 && first == second && bytes % 4 == 0 && (0..common).step_by(4).all(alike) {
                     continue;
                 }
