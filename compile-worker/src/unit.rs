@@ -153,7 +153,7 @@ impl Unit {
         }
         if !libraries.is_empty() {
             detail += &format!(
-                "\nnote: nothing is here of the libraries of {}: kernels that use them compile with nvcc alone (BLUEFIN_NVCC)",
+                "\nnote: nothing, or a part, is here of the libraries of {}: kernels that use more compile with nvcc alone (BLUEFIN_NVCC)",
                 libraries.join(" ")
             );
         }

@@ -264,6 +264,38 @@ fn groups_of_cuda() {
     assert!(detail.contains("grid.sync() needs a cooperative launch, which no spec has"), "{detail}");
 }
 
+/// What kernels use of CUB: in the order of threads, also where the join does not commute.
+#[test]
+fn blocks_of_cub() {
+    let kernel = "#include <cub/cub.cuh>\nstruct Last {\n    __device__ int operator()(int a, int b) const { return b >= 0 ? b : a; }\n};\n\
+        __global__ void found(int* out) {\n    const int t = threadIdx.x;\n    using Reduce = cub::BlockReduce<int, 64>;\n    \
+        __shared__ typename Reduce::TempStorage a;\n    __shared__ int told[4];\n    int pair[2] = {t, 2 * t}, sums[2];\n    \
+        const int sum = Reduce(a).Sum(t);\n    __syncthreads();\n    const int most = Reduce(a).Reduce(t * 7 % 64, cub::Max(), 50);\n    \
+        __syncthreads();\n    const int pairs = Reduce(a).Sum(pair);\n    __syncthreads();\n    \
+        const int last = Reduce(a).Reduce(t % 9 == 0 ? t : -1, Last());\n    \
+        if (t == 0) {\n        told[0] = sum;\n        told[1] = most;\n        told[2] = pairs;\n        told[3] = last;\n    }\n    \
+        __syncthreads();\n    out[t] = told[t % 4];\n    using Scan = cub::BlockScan<int, 64, cub::BLOCK_SCAN_WARP_SCANS>;\n    \
+        __shared__ typename Scan::TempStorage b;\n    int before, all, upto;\n    Scan(b).ExclusiveSum(t, before, all);\n    __syncthreads();\n    \
+        Scan(b).InclusiveScan(t % 5 == 0 ? t : -1, upto, Last());\n    __syncthreads();\n    Scan(b).ExclusiveSum(pair, sums);\n    \
+        out[64 + t] = before + all;\n    out[128 + t] = upto;\n    cub::BlockStore<int, 64, 2>().Store(out + 192, sums);\n    __syncthreads();\n    \
+        cub::BlockLoad<int, 64, 2, cub::BLOCK_LOAD_STRIPED>().Load(out + 192, pair, 100, 5);\n    out[320 + t] = pair[0] + pair[1];\n    \
+        using Warp = cub::WarpReduce<int, 16>;\n    __shared__ typename Warp::TempStorage c[4];\n    \
+        const int of_16 = Warp(c[t / 16]).Sum(t);\n    out[384 + t] = t % 16 == 0 ? of_16 : -1;\n}\n";
+    let sums = |at: i64| 3 * (at / 2) * (at / 2 - 1) / 2 + at % 2 * (at / 2);
+    let values = (0..64)
+        .map(|t| [2016, 63, 6048, 63][t % 4])
+        .chain((0..64).map(|t| t * (t - 1) / 2 + 2016))
+        .chain((0..64).map(|t| t / 5 * 5))
+        .chain((0..128).map(sums))
+        .chain((0..64).map(|t| sums(t) + if t + 64 < 100 { sums(t + 64) } else { 5 }))
+        .chain((0..64).map(|t| if t % 16 == 0 { 16 * t + 120 } else { -1 }));
+    let known = Known::integers(values);
+    right(&known, "people.cu", "found", CUDA, kernel);
+    // There a warp is a wave.
+    let of_hip = kernel.replace("cub/cub.cuh", "hipcub/hipcub.hpp").replace("cub::", "hipcub::");
+    right(&known, "people.hip", "found", HIP, &of_hip);
+}
+
 /// Halves and bytes of a word at once, and sums of which the larger is taken.
 #[test]
 fn parts_of_words() {

@@ -77,7 +77,7 @@ impl Bundle {
         shim::dialect(&self.files)
     }
 
-    /// The headers of libraries for hosts, such as `cub/cub.cuh`, that its files include and that bluefin has nothing of.
+    /// The headers of libraries for hosts, such as `cub/cub.cuh`, that its files include and of which bluefin has nothing, or a part.
     #[must_use]
     pub fn libraries(&self) -> Vec<String> {
         shim::libraries(&self.files)

@@ -71,6 +71,7 @@ const HEADERS: &[(&str, &str)] = &[
     shim_file!("half.h"),
     shim_file!("bfloat.h"),
     shim_file!("groups.h"),
+    shim_file!("blocks.h"),
     shim_file!("host.h"),
     shim_file!("nvcc.h"),
     hip!("hip/hip_runtime.h", "gpu.h"),
@@ -216,8 +217,10 @@ fn text_of(name: &str) -> Option<Cow<'static, str>> {
         return Some(Cow::Borrowed(text));
     }
     let is_library = LIBRARIES.iter().any(|library| name.starts_with(library));
-    let text = || format!("#pragma once\n#if defined(__NVCC__)\n#include_next <{name}>\n#endif\n").into();
-    is_library.then(text)
+    // Blocks of threads use these as well.
+    let of_blocks = ["cub/", "hipcub/"].iter().any(|library| name.starts_with(library));
+    let part = if of_blocks { "#else\n#include \"bluefin/blocks.h\"\n" } else { "" };
+    is_library.then(|| format!("#pragma once\n#if defined(__NVCC__)\n#include_next <{name}>\n{part}#endif\n").into())
 }
 
 /// Whether a file of a bundle is one of the shim's by its name.
@@ -240,7 +243,7 @@ pub(super) fn dialect(files: &BTreeMap<String, String>) -> Option<Dialect> {
     }
 }
 
-/// The libraries for hosts whose headers are among a bundle's files, with nothing in them.
+/// The libraries for hosts whose headers are among a bundle's files, with nothing or only a part of them in it.
 pub(super) fn libraries(files: &BTreeMap<String, String>) -> Vec<String> {
     let names = files.keys().filter(|name| LIBRARIES.iter().any(|library| name.starts_with(library)));
     names.cloned().collect()
