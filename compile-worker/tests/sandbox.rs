@@ -232,7 +232,9 @@ fn attacked(attack: &str, limits: Limits) -> Failure {
         let target = "gfx90a-104".parse().unwrap();
         let scope = spec.scope(&spec.problem(&spec.sizes).unwrap(), &target).unwrap().unwrap();
         let build = spec.build(&spec.reference(), &scope).unwrap();
-        let triton = Triton::at(&python).unwrap();
+        // A child of another test may have the file open for writing until it is another program.
+        let again = |_| Triton::at(&python).inspect_err(|_| std::thread::sleep(Duration::from_millis(50))).ok();
+        let triton = (0..40).find_map(again).unwrap();
         let unit = Unit::new(&triton, target.arch(), Arc::new(bundle), &spec, build);
         let registry = prometheus::Registry::new();
         let metrics = Metrics::register(&registry, PipelineMetrics::register(&registry).unwrap()).unwrap();

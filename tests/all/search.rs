@@ -283,7 +283,9 @@ fn a_time_ends_a_search_and_another_call_has_it_again() {
     for problem in first["problems"].as_array().unwrap() {
         assert!(problem["winner"]["median_ms"].as_f64().unwrap() > 0.0, "{problem}");
         for solver in problem["searched"].as_array().unwrap() {
-            assert_eq!(solver["tried"].as_u64().unwrap(), solver["of"].as_u64().unwrap().min(8), "{problem}");
+            let (tried, of) = (solver["tried"].as_u64().unwrap(), solver["of"].as_u64().unwrap());
+            // Four of one that is far behind the others by then.
+            assert!(tried == of.min(8) || tried == of.min(4), "{problem}");
         }
     }
     let bought = |found: &Value| found["bought"].as_array().unwrap().clone();
