@@ -15,7 +15,7 @@ batch size: medians in microseconds in the order of the files, the default's las
 """
 
 import argparse
-import importlib
+import importlib.util
 import itertools
 import json
 import os
@@ -249,7 +249,6 @@ def judge(engine, sizes, block, files, rounds):
             tokens, layer.experts, layer.inner, layer.hidden, layer.topk, "fp8_w8a8" if block else None, block
         )
         configs = [file[tokens] for file in rows] + [default]
-        default.pop("SPLIT_K", None)
         drop = lambda row: {key: value for key, value in row.items() if key != "SPLIT_K"}
         launches = [layer.products(drop(config)) for config in configs]
         graphs = [graph_of(launch) for launch in launches]

@@ -25,7 +25,8 @@ pub struct Types {
 /// Files that a source includes and that are not there, at most.
 const MISSING: usize = 32;
 
-/// What clang says of the entries `entries` of `source`, where macros `defines` have values. Files that are not there are read as if they were empty, as far as that goes.
+/// What clang says of the entries `entries` of `source`, where macros `defines` have values. Files that are not there are read as if they
+/// were empty, as far as that goes.
 ///
 /// # Errors
 /// No clang, or a machine without disk or processes.

@@ -39,6 +39,7 @@ template <class T, int LANES = BLUEFIN_WARP> struct WarpReduce {
     template <class Join> BLUEFIN_MEMBER static T bluefin_reduce(T value, Join join, int valid) {
         const int lane = (int)(__lane_id() % LANES);
         const bluefin_mask mask = bluefin_active();
+        if (valid > LANES) valid = LANES;
 #pragma unroll
         for (int by = 1; by < LANES; by *= 2) {
             const T other = __shfl_down_sync(mask, value, by, LANES);
