@@ -232,19 +232,20 @@ impl Order for EvalJob {
 
 impl Message for EvalJob {
     const KIND: u8 = 2;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
     const NAME: &'static str = "eval job";
 
-    /// What a job of version 1 has is written as it always was.
+    /// What a job of an older version has is written as it always was.
     fn version(&self) -> u8 {
-        let is_plain = match &self.task {
-            TaskRef::Inline(task) => task.is_plain(),
-            TaskRef::None | TaskRef::Blob(_) => true,
+        let task = match &self.task {
+            TaskRef::Inline(task) => task.since(),
+            TaskRef::None | TaskRef::Blob(_) => 1,
         };
-        if is_plain && self.built.iter().flatten().all(Built::is_plain) { 1 } else { Self::VERSION }
+        let built = if self.built.iter().flatten().all(Built::is_plain) { 1 } else { 2 };
+        task.max(built)
     }
 
     fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
-        (version == 1).then(|| body.read::<Self, Self>())
+        (1..Self::VERSION).contains(&version).then(|| body.read::<Self, Self>())
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::artifact::{ArtifactRef, Built};
+use crate::artifact::{ArtifactRef, Built, Launch};
 use crate::digest::Digest;
 use crate::problem::DataType;
 use crate::wire::{Body, Message, WireError};
@@ -20,16 +20,16 @@ pub struct Task {
 
 impl Message for Task {
     const KIND: u8 = 11;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
     const NAME: &'static str = "task";
 
-    /// What a task of version 1 has is written as it always was.
+    /// What a task of an older version has is written as it always was.
     fn version(&self) -> u8 {
-        if self.is_plain() { 1 } else { Self::VERSION }
+        self.since()
     }
 
     fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
-        (version == 1).then(|| body.read::<Self, Self>())
+        (1..Self::VERSION).contains(&version).then(|| body.read::<Self, Self>())
     }
 }
 
@@ -56,8 +56,35 @@ impl TaskRef {
 }
 
 impl Task {
-    /// Whether the first version of messages can say all of it.
-    pub(crate) fn is_plain(&self) -> bool {
+    /// The first version of messages that can say all of it.
+    pub(crate) fn since(&self) -> u8 {
+        match (self.is_plain(), self.draws()) {
+            (_, 2..) => 3,
+            (false, _) => 2,
+            (true, _) => 1,
+        }
+    }
+
+    /// How many draws of its routing a run of a candidate computes, one after the other: it takes as many times as long as one. Outputs hold
+    /// what the last one wrote, which is the draw that the reference computes.
+    #[must_use]
+    pub fn draws(&self) -> u32 {
+        let draws = self.buffers.iter().map(|buffer| match buffer.content {
+            Content::Drawn { draws, .. } => draws,
+            _ => 1,
+        });
+        draws.max().unwrap_or(1).max(1)
+    }
+
+    /// The launches of `built` that compute the draw which is compared. The reference has no others.
+    #[must_use]
+    pub fn last_draw<'a>(&self, built: &'a Built) -> &'a [Launch] {
+        let launches = built.launches.as_slice();
+        let own = launches.len() / self.draws() as usize;
+        if *built == self.reference { launches } else { launches.get(launches.len() - own..).unwrap_or(launches) }
+    }
+
+    fn is_plain(&self) -> bool {
         let is_plain = |buffer: &Buffer| {
             buffer.role != Role::InOut
                 && buffer.content == Content::Random
@@ -69,7 +96,9 @@ impl Task {
     /// The data that its buffers hold before a launch, or are made by, in the order of the buffers that have some.
     pub fn data(&self) -> impl Iterator<Item = (&Buffer, ArtifactRef)> {
         self.buffers.iter().filter_map(|buffer| match buffer.content {
-            Content::Data(data) | Content::Rows { rows: data, .. } => Some((buffer, data)),
+            Content::Data(data) | Content::Drawn { data, .. } | Content::Rows { rows: data, .. } => {
+                Some((buffer, data))
+            }
             Content::Random | Content::Uniform { .. } | Content::Fill(_) => None,
         })
     }
@@ -153,6 +182,13 @@ pub enum Content {
         rows: ArtifactRef,
         /// Elements of a row.
         row: u32,
+    },
+    /// The elements of several draws of a routing, one after the other, the one that is compared first: a blob of the Store.
+    Drawn {
+        /// As those of [`Content::Data`].
+        data: ArtifactRef,
+        /// How many there are.
+        draws: u32,
     },
 }
 

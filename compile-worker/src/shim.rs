@@ -10,9 +10,9 @@ pub(crate) const UNIT: &str = "bluefin_unit.c";
 /// C that includes `source` and exports `void bluefin_launch_<i>(void **)` for each of `launches`. The entries are
 /// declared by then, so the compiler checks the number of arguments, and a `void *` becomes any pointer.
 #[must_use]
-pub fn unit(source: &str, launches: &[Launch]) -> String {
+pub fn unit<'a>(source: &str, launches: impl IntoIterator<Item = &'a Launch>) -> String {
     let mut text = format!("#include \"{source}\"\n");
-    for (index, launch) in launches.iter().enumerate() {
+    for (index, launch) in launches.into_iter().enumerate() {
         let arguments: Vec<String> = launch
             .arguments
             .iter()

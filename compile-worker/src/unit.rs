@@ -65,6 +65,8 @@ pub struct Unit {
     options: String,
     /// The compiler is told nothing of these but what is in the shim.
     launches: Vec<Launch>,
+    /// The same of further draws, which come first.
+    draws: Vec<Vec<Launch>>,
     workspace: u64,
 }
 
@@ -94,8 +96,8 @@ impl Unit {
         } else {
             compiler.generate(arch, &source, &build)
         };
-        let Build { defines, constants: _, launches, workspace, typed: _ } = build;
-        Self { arch: arch.to_string(), bundle, source, flags, defines, shim, options, launches, workspace }
+        let Build { defines, constants: _, launches, draws, workspace, typed: _ } = build;
+        Self { arch: arch.to_string(), bundle, source, flags, defines, shim, options, launches, draws, workspace }
     }
 
     /// The same with the entries by which an eval worker checks elements of `types` on the device, where the compiler takes them.
@@ -169,12 +171,16 @@ impl Unit {
     /// `compiled`, which the cache has for all problems and under whatever name it was compiled first, for this one.
     pub(crate) fn complete(&self, compiled: Built) -> Built {
         let named = |object| CodeObject { file: self.source.clone(), options: self.options.clone(), ..object };
-        let mut launches = self.launches.clone();
+        let mut launches: Vec<Launch> = Vec::new();
         let mut workspace = self.workspace;
-        for (launch, compiled) in launches.iter_mut().zip(&compiled.launches) {
-            // They run one after the other, and share what lies behind the spec's own.
-            let (fitted, end) = fitted(launch, compiled, self.workspace);
-            (*launch, workspace) = (fitted, workspace.max(end));
+        for draw in self.draws.iter().chain([&self.launches]) {
+            let first = launches.len();
+            launches.extend_from_slice(draw);
+            for (launch, compiled) in launches.iter_mut().skip(first).zip(&compiled.launches) {
+                // They run one after the other, and share what lies behind the spec's own.
+                let (fitted, end) = fitted(launch, compiled, self.workspace);
+                (*launch, workspace) = (fitted, workspace.max(end));
+            }
         }
         Built { objects: compiled.objects.into_iter().map(named).collect(), launches, workspace }
     }

@@ -22,7 +22,7 @@ impl<'a> Contents<'a> {
         let mut left = data.iter().map(AsRef::as_ref);
         let mut next = |buffer: &Buffer| {
             let (data, expected) = match buffer.content {
-                Content::Data(data) => (data, buffer.bytes()),
+                Content::Data(data) | Content::Drawn { data, .. } => (data, buffer.bytes()),
                 Content::Rows { rows, row, .. } => (rows, buffer.length / u64::from(row.max(1)) * INDEX),
                 Content::Random | Content::Uniform { .. } | Content::Fill(_) => return Ok(None),
             };
@@ -52,7 +52,7 @@ impl<'a> Contents<'a> {
             (_, Content::Fill(value)) => {
                 piece.chunks_exact_mut(buffer.data_type.size()).for_each(|one| encode(buffer.data_type, value, one));
             }
-            (_, Content::Data(_)) => {
+            (_, Content::Data(_) | Content::Drawn { .. }) => {
                 let data = self.0.get(index).copied().flatten().unwrap_or_default();
                 let data = usize::try_from(at).ok().and_then(|at| data.get(at..)?.get(..piece.len()));
                 // Its size was checked.
@@ -72,7 +72,7 @@ impl<'a> Contents<'a> {
 pub fn source_of(buffer: &Buffer) -> Option<usize> {
     match buffer.content {
         Content::Rows { of, .. } => Some(of.into()),
-        Content::Random | Content::Uniform { .. } | Content::Fill(_) | Content::Data(_) => None,
+        Content::Random | Content::Uniform { .. } | Content::Fill(_) | Content::Data(_) | Content::Drawn { .. } => None,
     }
 }
 

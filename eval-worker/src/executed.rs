@@ -202,7 +202,7 @@ impl Executor {
             bytes => memory.allocate("the workspace", usize::try_from(bytes).unwrap_or(usize::MAX), 4),
         };
         let mut executed = Executed::default();
-        for launch in &built.launches {
+        for launch in posed.task.last_draw(built) {
             let missing =
                 || Failure::new(FailureKind::LoadError, format!("kernel {}: not in the code object", launch.entry));
             let program = loaded.with(&launch.entry).ok_or_else(missing)?;

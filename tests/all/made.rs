@@ -110,3 +110,29 @@ fn each_candidate_has_blocks_of_its_own_size() {
     let (tried, failed) = tuned(folder.path(), &wrong, "wrong.db");
     assert_eq!((tried, failed.as_object().unwrap().len()), (3.into(), 1), "{failed}");
 }
+
+#[test]
+fn a_time_is_that_of_one_draw_and_the_draw_of_the_reference_is_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let tuned = |spec: &str, source: &str, state: &str| {
+        write(folder.path(), "grouped.toml", spec);
+        write(folder.path(), "grouped.c", source);
+        let tune = ["tune", "--kernel", "grouped.toml", "--device", "host", "--json", "--out", "out", "--state", state];
+        json(&expect(bluefin().args(tune).current_dir(folder.path()), 0))["problems"][0].clone()
+    };
+    let drawn = SPEC.replace("picks = \"picks\" }", "picks = \"picks\", draws = 4 }");
+    // Some milliseconds for each launch.
+    let slow = C.replace("}\n#endif", "    for (volatile int i = 0; i < 2000000; ++i) {}\n}\n#endif");
+    let median = |problem: &Value| problem["winner"]["median_ms"].as_f64().unwrap();
+    let ratio = median(&tuned(&drawn, &slow, "drawn.db")) / median(&tuned(SPEC, &slow, "plain.db"));
+    assert!((0.4..2.5).contains(&ratio), "{ratio}");
+    // Launches of the other draws come first: one that works in none but them is wrong, one that works in the last alone is right.
+    for (state, works, wrong) in [("wrong.db", "launches % 4 != 0", 1), ("right.db", "launches % 4 == 0", 0)] {
+        let source = C.replace("#else\n", "#else\nstatic int launches = 0;\n");
+        let source =
+            source.replace("int routes) {\n    for (int block", "int routes) {\n    ++launches;\n    for (int block");
+        let source = source.replace("< *padded", &format!("< *padded && (BLOCK != 4 || {works})"));
+        let problem = tuned(&drawn, &source, state);
+        assert_eq!(problem["failed"].as_object().unwrap().len(), wrong, "{works}: {problem}");
+    }
+}

@@ -1,7 +1,7 @@
 """vLLM's kernel for mixtures of experts, loaded from its own file under stubs: the engine's own tuning loop, and rows of files in turns.
 
     python3 serving_peer.py PACKAGE --moe E,N,K,TOPK [--block-shape 128,128] loop --tokens M --seconds S
-    python3 serving_peer.py PACKAGE --moe E,N,K,TOPK [--block-shape 128,128] judge FILE FILE... [--rounds R]
+    python3 serving_peer.py PACKAGE --moe E,N,K,TOPK [--block-shape 128,128] judge FILE FILE... [--draws D] [--rounds R]
 
 PACKAGE is the folder of the package vllm; N is the intermediate size of one rank. With a block shape weights and activations are FP8, else
 bf16.
@@ -10,8 +10,9 @@ bf16.
 a graph of ten layers (routing, sort, both products, what is between them), 5 replays to warm, then 20 that are timed. It stops after that
 many seconds and says how far it came. Routing and sort are torch's here, as vLLM's are in its compiled operators.
 
-`judge` times the rows of files, and the engine's default, as graphs of ten times both products, in turns, and prints a line of JSON for each
-batch size: medians in microseconds in the order of the files, the default's last.
+`judge` times the rows of files, and the engine's default, as graphs of ten times both products, in turns, for several draws of the routing, and
+prints a line of JSON for each batch size: means of the draws' medians in microseconds in the order of the files, the default's last, and the
+first file's time over the last one's, draw by draw. Rows that are equal are one.
 """
 
 import argparse
@@ -136,6 +137,7 @@ class Layer:
         self.gating = torch.randn(tokens, self.experts, dtype=torch.float32, device=DEVICE)
         self.first = torch.empty(tokens, self.topk, 2 * self.inner, dtype=torch.bfloat16, device=DEVICE)
         self.second = torch.empty(tokens, self.topk, self.hidden, dtype=torch.bfloat16, device=DEVICE)
+        self.made = {}
 
     def route(self):
         weights, ids = self.gating.softmax(-1).topk(self.topk)
@@ -171,11 +173,22 @@ class Layer:
         self.product(1, *self.quantized(middle), weights, order, config)
         return self.second.sum(1)
 
-    def products(self, config):
-        """A function that launches both products, of inputs that are made here."""
+    def routing(self):
+        """What both products read of one draw, as a function of the size of a block: it is the same memory for all configs."""
         weights, ids = self.route()
-        order = self.sorted(ids, config["BLOCK_SIZE_M"])
         inputs = [self.quantized(x) for x in (self.x, self.first.view(-1, 2 * self.inner)[:, : self.inner].contiguous())]
+        orders = {}
+
+        def of(size):
+            if size not in orders:
+                orders[size] = self.sorted(ids, size)
+            return weights, orders[size], inputs
+
+        return of
+
+    def products(self, config, routing):
+        """A function that launches both products."""
+        weights, order, inputs = routing(config["BLOCK_SIZE_M"])
 
         def launch():
             self.product(0, *inputs[0], None, order, config)
@@ -240,7 +253,7 @@ def loop(engine, sizes, block, tokens, seconds):
     print(json.dumps(told | {"all_would_take_s": round(whole), "best": best}), flush=True)
 
 
-def judge(engine, sizes, block, files, rounds):
+def judge(engine, sizes, block, files, rounds, draws):
     rows = [{int(key): row for key, row in json.load(open(file)).items() if key.isdigit()} for file in files]
     for tokens in sorted(set.intersection(*map(set, rows))):
         layer = Layer(engine, sizes, block, tokens)
@@ -248,19 +261,31 @@ def judge(engine, sizes, block, files, rounds):
         default = engine.get_default_config(
             tokens, layer.experts, layer.inner, layer.hidden, layer.topk, "fp8_w8a8" if block else None, block
         )
-        configs = [file[tokens] for file in rows] + [default]
         drop = lambda row: {key: value for key, value in row.items() if key != "SPLIT_K"}
-        launches = [layer.products(drop(config)) for config in configs]
-        graphs = [graph_of(launch) for launch in launches]
-        times = [[] for _ in graphs]
-        for graph in graphs:
-            timed(graph)
-        for _ in range(rounds):
-            order = list(range(len(graphs)))
-            random.shuffle(order)
-            for at in order:
-                times[at].append(timed(graphs[at]))
-        print(json.dumps({"tokens": tokens, "us": [round(statistics.median(one), 2) for one in times]}), flush=True)
+        configs = [drop(file[tokens]) for file in rows] + [drop(default)]
+        # Rows that are equal are one graph.
+        different = [config for at, config in enumerate(configs) if config not in configs[:at]]
+        # How many blocks a draw fills differs by some percent, as the engine's loop has another one in each of its rounds.
+        by_draw = []
+        for _ in range(draws):
+            layer.gating.normal_()
+            routing = layer.routing()
+            graphs = [graph_of(layer.products(config, routing)) for config in different]
+            times = [[] for _ in graphs]
+            for graph in graphs:
+                timed(graph)
+            for _ in range(rounds):
+                order = list(range(len(graphs)))
+                random.shuffle(order)
+                for at in order:
+                    times[at].append(timed(graphs[at]))
+            by_draw.append([statistics.median(one) for one in times])
+        means = [statistics.mean(one) for one in zip(*by_draw)]
+        of = lambda config: different.index(config)
+        told = {"tokens": tokens, "us": [round(means[of(config)], 2) for config in configs]}
+        # Of the first file's row over the last file's, draw by draw: how far one draw may be off.
+        ratios = [one[of(configs[0])] / one[of(configs[-2])] for one in by_draw]
+        print(json.dumps(told | {"ratios": [round(ratio, 4) for ratio in ratios]}), flush=True)
 
 
 def main():
@@ -275,14 +300,15 @@ def main():
     verb.add_argument("--seconds", type=float, default=120)
     verb = verbs.add_parser("judge")
     verb.add_argument("files", nargs="+")
-    verb.add_argument("--rounds", type=int, default=40)
+    verb.add_argument("--rounds", type=int, default=10)
+    verb.add_argument("--draws", type=int, default=16)
     args = parser.parse_args()
     torch.manual_seed(0)
     module = engine(args.package)
     if args.verb == "loop":
         loop(module, args.moe, args.block_shape, args.tokens, args.seconds)
     else:
-        judge(module, args.moe, args.block_shape, args.files, args.rounds)
+        judge(module, args.moe, args.block_shape, args.files, args.rounds, args.draws)
 
 
 if __name__ == "__main__":

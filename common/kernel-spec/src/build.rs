@@ -34,6 +34,8 @@ pub struct Build {
     pub constants: Vec<(String, Constant)>,
     /// In order.
     pub launches: Vec<Launch>,
+    /// The same for each further draw of a routing. They come before the others, so that outputs hold what those write.
+    pub draws: Vec<Vec<Launch>>,
     /// What is known of the arguments of each launch before it is compiled; empty where nothing is specialised.
     pub typed: Vec<Vec<Typed>>,
     /// Scratch memory in bytes.
@@ -73,6 +75,11 @@ pub enum ArgumentKind {
 }
 
 impl Build {
+    /// All launches of a run, those of further draws first.
+    pub fn in_order(&self) -> impl Iterator<Item = &Launch> {
+        self.draws.iter().flatten().chain(&self.launches)
+    }
+
     /// The macros as options of a compiler, each behind a blank, in byte order: what tells the code object from others of its
     /// source, as [`CodeObject::options`](bluefin_common::artifact::CodeObject::options) has it.
     #[must_use]
@@ -183,17 +190,24 @@ impl KernelSpec {
             true => self.task_parts(scope)?.0,
             false => Vec::new(),
         };
-        let own = self.parts(solver, &candidate.params, scope)?;
-        let mut launches = Vec::with_capacity(solver.launches.len());
-        for launch in &solver.launches {
-            if launch.when.bool(&mut values)? {
-                launches.push((launch, launch.evaluate(&mut values, &scope.target, &buffers, &own)?));
+        let mut of_draw = |draw| {
+            let own = self.parts((solver, &candidate.params), draw, scope)?;
+            let mut launches = Vec::with_capacity(solver.launches.len());
+            for launch in &solver.launches {
+                if launch.when.bool(&mut values)? {
+                    launches.push((launch, launch.evaluate(&mut values, &scope.target, &buffers, &own)?));
+                }
             }
-        }
+            Ok::<_, SpecError>(launches)
+        };
+        let launches = of_draw(0)?;
+        // A reference answers for one draw.
+        let draws = if solver.is_candidate { self.draws() } else { 1 };
+        let plain = |launches: Vec<(&LaunchSpec, Launch)>| launches.into_iter().map(|(_, launch)| launch).collect();
+        let draws = (1..draws).map(|draw| Ok(plain(of_draw(draw)?))).collect::<Result<_, SpecError>>()?;
         let typed = if is_python { self.typed(&launches, workspace, scope)? } else { Vec::new() };
-        let launches = launches.into_iter().map(|(_, launch)| launch).collect();
         let (defines, constants) = (defines.into_iter().collect(), constants.into_iter().collect());
-        Ok(Build { defines, constants, launches, typed, workspace })
+        Ok(Build { defines, constants, launches: plain(launches), draws, typed, workspace })
     }
 
     /// What a compiler may know of the arguments of `launches`.

@@ -88,6 +88,8 @@ pub(super) struct RawRecipe {
     pub(super) exponent: Option<f64>,
     pub(super) counts: Option<Vec<u32>>,
     pub(super) seed: Option<u64>,
+    /// How many draws a run computes.
+    pub(super) draws: Option<u32>,
     /// The param that is the size of a block.
     pub(super) block: Option<String>,
 }

@@ -3,6 +3,8 @@
 //!
 //! The bytes follow from the recipe alone, on any machine: workers that make the same buffer make the same blob.
 
+mod draws;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,6 +56,8 @@ pub(super) enum Make {
         /// How often each group is taken.
         spread: Spread,
         seed: u64,
+        /// How many chosen draws a run computes; `None` for the first draw, whatever it is.
+        draws: Option<u32>,
     },
     /// Of the routing in another buffer: one part for each value of the param that is the size of a block.
     Blocked {
@@ -104,6 +108,7 @@ struct Routing {
     /// Bits of how often each group is taken; empty where all are as often.
     weights: Vec<u64>,
     seed: u64,
+    draws: Option<u32>,
 }
 
 /// Blobs that were made, by their recipes. A clone is the same cache.
@@ -167,7 +172,7 @@ impl KernelSpec {
             return Err(buffer.length.error(format!("found rows of {other} as {own}, expected the same type")));
         }
         // A row for each place, so that the number of all places is none.
-        let (length, rows) = (of.length.bounded(&mut values, 1, u64::MAX)?, recipe.routing.rows * recipe.routing.picks);
+        let (length, rows) = (of.length.bounded(&mut values, 1, u64::MAX)?, recipe.routing.routes());
         if length != rows.saturating_mul(row) {
             let expected = format!("{rows} rows of {row}, as many as are routed");
             return Err(buffer.length.error(format!("found {length} elements of {}, expected {expected}", of.name)));
@@ -221,11 +226,17 @@ impl KernelSpec {
         Ok(Recipe { routing: routing(of, spec, scope)?, blocked })
     }
 
-    /// Where the part of a candidate begins, in bytes, of each buffer that has parts by the size of a block; in the order of buffers.
+    /// How many draws a run of a candidate computes, which all routings have.
+    pub(super) fn draws(&self) -> u32 {
+        self.buffers.iter().map(BufferSpec::draws).max().unwrap_or(1)
+    }
+
+    /// Where the part of a candidate begins, in bytes, of each buffer that has parts by the size of a block or by the `draw`; in the order of
+    /// buffers.
     pub(super) fn parts(
         &self,
-        solver: &Solver,
-        params: &[Value],
+        (solver, params): (&Solver, &[Value]),
+        draw: u32,
         scope: &Scope,
     ) -> Result<Vec<Option<u64>>, SpecError> {
         let place = |buffer: &BufferSpec| {
@@ -240,16 +251,31 @@ impl KernelSpec {
                 ContentSpec::Made(_) => (buffer, ELEMENT),
                 ContentSpec::Plain(_) | ContentSpec::Data(_) => return Ok(None),
             };
-            let Some(param) = of.param() else { return Ok(None) };
+            let Some(param) = of.param() else {
+                // The first draw of a routing is where the buffer begins.
+                let before = if draw == 0 { None } else { Some(self.recipe(of, scope)?.of_draws(draw)) };
+                return Ok(before.map(|elements| elements.saturating_mul(bytes)));
+            };
             let named = solver.params.iter().zip(params).find(|(own, _)| own.name == param);
             let Some((_, Value::Int(size))) = named else { return Ok(None) };
-            Ok(self.recipe(of, scope)?.offset(*size).map(|elements| elements.saturating_mul(bytes)))
+            Ok(self.recipe(of, scope)?.offset(*size, draw).map(|elements| elements.saturating_mul(bytes)))
         };
         self.buffers.iter().map(place).collect()
     }
 }
 
 impl BufferSpec {
+    /// How many draws it holds of a routing; one where it has none.
+    pub(super) fn draws(&self) -> u32 {
+        match &self.content {
+            ContentSpec::Made(spec) => match &spec.make {
+                Make::Routing { draws, .. } => draws.unwrap_or(1),
+                Make::Blocked { .. } => 1,
+            },
+            ContentSpec::Plain(_) | ContentSpec::Data(_) | ContentSpec::Rows(_) => 1,
+        }
+    }
+
     /// The param that is the size of its blocks, where it is made of those.
     fn param(&self) -> Option<&str> {
         match &self.content {
@@ -267,7 +293,9 @@ fn routing(buffer: &BufferSpec, spec: &RecipeSpec, scope: &Scope) -> Result<Rout
     let mut values: Values = scope.values.clone();
     let groups = spec.groups.bounded(&mut values, 1, MAX_GROUPS)?;
     let ContentSpec::Made(own) = &buffer.content else { return Err(buffer.length.error("found no routing")) };
-    let Make::Routing { picks, spread, seed } = &own.make else { return Err(buffer.length.error("found no routing")) };
+    let Make::Routing { picks, spread, seed, draws } = &own.make else {
+        return Err(buffer.length.error("found no routing"));
+    };
     let own_groups = own.groups.bounded(&mut values, 1, MAX_GROUPS)?;
     if own_groups != groups {
         return Err(spec.groups.error(format!("found {groups} groups, expected {own_groups} as {} has", buffer.name)));
@@ -280,7 +308,7 @@ fn routing(buffer: &BufferSpec, spec: &RecipeSpec, scope: &Scope) -> Result<Rout
             .error(format!("found {length} elements, expected a multiple of {most} groups a row")));
     }
     let weights = spread.weights(groups);
-    Ok(Routing { rows: length / most, picks: most, groups, weights, seed: *seed })
+    Ok(Routing { rows: length / most, picks: most, groups, weights, seed: *seed, draws: *draws })
 }
 
 impl Spread {
@@ -301,16 +329,30 @@ impl Spread {
 impl Recipe {
     /// Elements of the buffer.
     pub(super) fn length(&self) -> u64 {
-        match &self.blocked {
-            None => self.routing.rows * self.routing.picks,
-            Some((_, lengths)) => lengths.iter().map(|(_, length)| length.next_multiple_of(ALIGNED)).sum(),
+        match (&self.blocked, self.draws()) {
+            (None, 1) => self.routing.routes(),
+            (_, draws) => self.of_draws(draws),
         }
     }
 
-    /// The first element of the part for blocks of that size.
-    fn offset(&self, size: i64) -> Option<u64> {
+    /// How many draws it holds.
+    pub(super) fn draws(&self) -> u32 {
+        self.routing.draws.unwrap_or(1)
+    }
+
+    /// Elements of so many draws.
+    fn of_draws(&self, draws: u32) -> u64 {
+        let one = match &self.blocked {
+            None => self.routing.routes().next_multiple_of(ALIGNED),
+            Some((_, lengths)) => lengths.iter().map(|(_, length)| length.next_multiple_of(ALIGNED)).sum(),
+        };
+        one.saturating_mul(draws.into())
+    }
+
+    /// The first element of the part for blocks of that size of a draw.
+    fn offset(&self, size: i64, draw: u32) -> Option<u64> {
         let (_, lengths) = self.blocked.as_ref()?;
-        let mut offset = 0;
+        let mut offset = self.of_draws(draw);
         for (own, length) in lengths {
             if i64::try_from(*own) == Ok(size) {
                 return Some(offset);
@@ -325,19 +367,22 @@ impl Recipe {
         if self.length() > MAX_ELEMENTS {
             return Err(format!("found {} elements, expected at most {MAX_ELEMENTS}", self.length()));
         }
-        let routed = self.routing.groups_of_rows();
-        let elements = match &self.blocked {
-            None => routed,
-            Some((part, lengths)) => {
-                let by_group = self.routing.by_group(&routed);
-                let total = u32::try_from(routed.len()).unwrap_or(u32::MAX);
-                let mut elements = Vec::new();
-                for (size, length) in lengths {
-                    elements.extend(blocks(&by_group, total, *part, *size, *length)?);
+        let mut elements = Vec::new();
+        for routed in self.routing.of_all_draws() {
+            match &self.blocked {
+                None => elements.extend(routed),
+                Some((part, lengths)) => {
+                    let by_group = self.routing.by_group(&routed);
+                    let total = u32::try_from(routed.len()).unwrap_or(u32::MAX);
+                    for (size, length) in lengths {
+                        elements.extend(blocks(&by_group, total, *part, *size, *length)?);
+                    }
                 }
-                elements
             }
-        };
+            if self.draws() > 1 {
+                elements.resize(elements.len().next_multiple_of(ALIGNED as usize), 0);
+            }
+        }
         Ok(elements.into_iter().flat_map(u32::to_le_bytes).collect())
     }
 }
@@ -366,10 +411,15 @@ fn blocks(by_group: &[Vec<u32>], total: u32, part: Part, block: u64, length: u64
 }
 
 impl Routing {
-    /// The groups of all rows, row by row: each row's are others, drawn by weight without putting back.
-    fn groups_of_rows(&self) -> Vec<u32> {
+    /// Rows times the groups of each.
+    fn routes(&self) -> u64 {
+        self.rows * self.picks
+    }
+
+    /// The groups of all rows of the draw that is made from `seed`, row by row: each row's are others, drawn by weight without putting back.
+    fn groups_of_rows(&self, seed: u64) -> Vec<u32> {
         let picks = usize::try_from(self.picks).unwrap_or(1);
-        let mut random = SplitMix(self.seed);
+        let mut random = SplitMix(seed);
         let mut drawn: Vec<(f64, u32)> = Vec::new();
         let mut routed = Vec::new();
         for _ in 0..self.rows {

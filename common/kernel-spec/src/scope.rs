@@ -217,7 +217,13 @@ impl KernelSpec {
                 (_, Some((content, _))) => content,
                 (ContentSpec::Plain(content), _) => *content,
                 (ContentSpec::Data(file), _) => Content::Data(self.data_of(spec, file, own, length)?),
-                (ContentSpec::Made(_) | ContentSpec::Rows(_), _) => Content::Data(self.make(spec, scope)?.0),
+                (ContentSpec::Made(_) | ContentSpec::Rows(_), _) => {
+                    let data = self.make(spec, scope)?.0;
+                    match spec.draws() {
+                        draws @ 2.. => Content::Drawn { data, draws },
+                        _ => Content::Data(data),
+                    }
+                }
             };
             let buffer = Buffer { name: spec.name.clone(), data_type: own, length, role: spec.role, content };
             total = total.saturating_add(buffer.bytes());

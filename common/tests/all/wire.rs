@@ -327,7 +327,11 @@ fn golden_bytes_of_what_came_later() {
     check(&task);
     assert_eq!(task.data().map(|(buffer, data)| (buffer.name.as_str(), data)).collect::<Vec<_>>(), [("d", data)]);
     check(&EvalJob { built: vec![Ok(with_parts.clone())], ..eval_job() });
-    assert_eq!(EvalJob { task: TaskRef::Inline(Box::new(task)), ..eval_job() }.version(), 2);
+    assert_eq!(EvalJob { task: TaskRef::Inline(Box::new(task.clone())), ..eval_job() }.version(), 2);
+    let drawn = Task { buffers: vec![buffer("t", Role::Input, Content::Drawn { data, draws: 3 })], ..task };
+    check(&drawn);
+    assert_eq!((drawn.draws(), drawn.data().count()), (3, 1));
+    check(&EvalJob { task: TaskRef::Inline(Box::new(drawn)), ..eval_job() });
     let mut outcome = outcome();
     outcome.candidates[0].built = Some(with_parts);
     assert_eq!(decode::<Outcome>(&encode(&outcome).unwrap()).unwrap(), outcome);

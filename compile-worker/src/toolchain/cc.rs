@@ -90,7 +90,8 @@ impl Shapes for Cc {
     }
 
     fn generate(&self, _arch: &str, source: &str, build: &Build) -> Option<String> {
-        Some(shim::unit(source, &build.launches))
+        // Each launch has an entry of its own, by its place.
+        Some(shim::unit(source, build.in_order()))
     }
 }
 

@@ -140,7 +140,10 @@ impl<D: Device> Sampler for Stand<'_, D> {
         let start = Instant::now();
         let cooling = self.posed.cooling();
         let refilled = self.posed.refill().is_some();
-        let parts: Vec<Vec<Trial>> = trials.iter().map(|trial| parts(*trial, cooling, refilled)).collect();
+        // A run has as many launches as it computes draws.
+        let draws = self.posed.task.draws();
+        let runs = |trial: &Trial| Trial { batch: trial.batch.div_ceil(draws), ..*trial };
+        let parts: Vec<Vec<Trial>> = trials.iter().map(|trial| parts(runs(trial), cooling, refilled)).collect();
         let all: Vec<Trial> = parts.iter().flatten().copied().collect();
         let mut readings = Vec::new();
         for parts in all.chunks(MAX_RUNS) {
@@ -149,7 +152,7 @@ impl<D: Device> Sampler for Stand<'_, D> {
         let mut readings = readings.into_iter();
         let sample = |parts: &Vec<Trial>| {
             let readings: Vec<Sample> = readings.by_ref().take(parts.len()).collect();
-            let launches: u32 = parts.iter().map(|part| part.batch).sum();
+            let launches: u32 = parts.iter().map(|part| part.batch.saturating_mul(draws)).sum();
             let ms = readings.iter().map(|reading| reading.ms).sum::<f64>() / f64::from(launches.max(1));
             let waited = readings.iter().any(|reading| reading.waited);
             Sample { ms, clock_mhz: readings.last().and_then(|reading| reading.clock_mhz), waited }

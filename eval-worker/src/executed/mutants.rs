@@ -143,7 +143,7 @@ fn inputs(posed: &Posed) -> Vec<usize> {
     let buffers = posed.task.buffers.iter().enumerate();
     let sources: Vec<usize> = posed.task.buffers.iter().filter_map(source_of).collect();
     let may = buffers.filter(|(at, buffer)| {
-        let is_own = matches!(buffer.content, Content::Data(_) | Content::Rows { .. });
+        let is_own = matches!(buffer.content, Content::Data(_) | Content::Drawn { .. } | Content::Rows { .. });
         buffer.role != Role::Output && !is_own && !sources.contains(at)
     });
     may.map(|(at, _)| at).collect()

@@ -15,6 +15,8 @@ use bluefin_common::value::Value;
 const MAX_BLOCK: i64 = 4096;
 /// Most counts of a list: one for each expert of any model.
 const MAX_COUNTS: usize = 1 << 16;
+/// Most draws that a run computes.
+const MAX_DRAWS: u32 = 16;
 /// Greatest exponent of a Zipf distribution.
 const MAX_EXPONENT: f64 = 16.0;
 
@@ -61,6 +63,23 @@ impl Loader<'_> {
             buffer.length = self.expression(&own.length, &format!("buffer[{index}].length"), &names)?;
             buffer.content = ContentSpec::Made(Box::new(RecipeSpec { make, groups }));
         }
+        self.draws(raw, buffers)
+    }
+
+    /// Whether a run can compute as many draws as the routings have.
+    fn draws(&self, raw: &RawSpec, buffers: &[BufferSpec]) -> Result<(), SpecError> {
+        let routings = raw.buffer.iter().zip(buffers).enumerate();
+        let routings = routings.filter(|(_, (own, _))| own.recipe.as_ref().is_some_and(|own| own.routing.is_some()));
+        let mut first = None;
+        for (index, (_, buffer)) in routings {
+            let (draws, field) = (buffer.draws(), format!("buffer[{index}].recipe.draws"));
+            let expected = format!("as many as the first routing has: {}", first.unwrap_or(draws));
+            self.require(*first.get_or_insert(draws) == draws, &field, &draws.to_string(), &expected)?;
+            if let Some(both) = buffers.iter().find(|buffer| draws > 1 && buffer.role == Role::InOut) {
+                let expected = format!("1: the next draw would find in {} what the one before it wrote", both.name);
+                return Err(self.invalid(&field, draws.to_string(), expected));
+            }
+        }
         Ok(())
     }
 
@@ -100,7 +119,8 @@ impl Loader<'_> {
             && recipe.picks.is_none()
             && recipe.exponent.is_none()
             && recipe.counts.is_none()
-            && recipe.seed.is_none();
+            && recipe.seed.is_none()
+            && recipe.draws.is_none();
         self.require(is_alone, field, "others", "copy_of, by and row alone")?;
         let before = raw.buffer.get(..index).unwrap_or_default();
         let place = |name: &Option<String>, is_made: bool| {
@@ -147,7 +167,14 @@ impl Loader<'_> {
             }
         };
         let picks = self.expression(picks, &format!("{field}.picks"), names)?;
-        Ok(Make::Routing { picks, spread, seed: recipe.seed.unwrap_or(0) })
+        let draws = recipe.draws.unwrap_or(1);
+        self.require(
+            (1..=MAX_DRAWS).contains(&draws),
+            &format!("{field}.draws"),
+            &draws.to_string(),
+            &format!("1 to {MAX_DRAWS}"),
+        )?;
+        Ok(Make::Routing { picks, spread, seed: recipe.seed.unwrap_or(0), draws: recipe.draws })
     }
 
     fn blocked(
@@ -162,9 +189,12 @@ impl Loader<'_> {
             |buffer: &RawBuffer| buffer.name == of && buffer.recipe.as_ref().is_some_and(|own| own.routing.is_some());
         let index = raw.buffer.iter().position(is_routing);
         let index = index.ok_or_else(|| self.invalid(field, of, "the name of a buffer with a routing"))?;
-        let plain =
-            recipe.picks.is_none() && recipe.exponent.is_none() && recipe.counts.is_none() && recipe.seed.is_none();
-        self.require(plain, field, "picks, exponent, counts or seed", "none of them: they are the routing's")?;
+        let plain = recipe.picks.is_none()
+            && recipe.exponent.is_none()
+            && recipe.counts.is_none()
+            && recipe.seed.is_none()
+            && recipe.draws.is_none();
+        self.require(plain, field, "picks, exponent, counts, seed or draws", "none of them: they are the routing's")?;
         let block = format!("{field}.block");
         let param = recipe
             .block

@@ -198,10 +198,20 @@ fn what_is_no_recipe_is_one_error() {
             "expected no offset in the arguments of Blocked",
         ),
         ("seed = 7 }", "seed = 7 }\nfill = 1", "expected one of fill, data, recipe, and low with high"),
+        ("seed = 7", "seed = 7, draws = 17", "buffer[0].recipe.draws: found \"17\", expected 1 to 16"),
+        (
+            "groups_of = \"routing\"",
+            "groups_of = \"routing\", draws = 2",
+            "expected none of them: they are the routing's",
+        ),
     ] {
         let error = error(from, to);
         assert!(error.contains(expected), "{to}: {error}");
     }
+    let both = SPEC.replace("seed = 7", "seed = 7, draws = 2").replace("role = \"output\"", "role = \"inout\"");
+    let error = spec(&both).unwrap_err();
+    let expected = "draws: found \"2\", expected 1: the next draw would find in out what the one before it wrote";
+    assert!(error.contains(expected), "{error}");
     let late = |from: &str, to: &str| {
         let spec = spec(&SPEC.replacen(from, to, 1)).unwrap();
         spec.task_parts(&scope(&spec, &[])).unwrap_err().to_string()
@@ -270,4 +280,55 @@ fn rows_that_can_not_be_copied_are_one_error() {
         };
         assert!(error.contains(expected), "{recipe}: {error}");
     }
+}
+
+/// 64 rows of a group in blocks of 64: how many have one row more is luck.
+#[test]
+fn draws_fill_as_many_blocks_as_is_to_be_expected() {
+    let text = SPEC.replace("values = [4, 2]", "values = [64]").replace("default = 4", "default = 64");
+    let counts = |seed: u64, draws: &str| {
+        let text = text.replace("seed = 7", &format!("seed = {seed}{draws}"));
+        let spec = spec(&text).unwrap();
+        let made = spec.made(&scope(&spec, &[("rows", 256), ("groups", 8)])).unwrap();
+        let counts = ints(&made[3]);
+        let blocks: Vec<f64> = counts.iter().step_by(64).map(|places| f64::from(*places) / 64.0).collect();
+        blocks.iter().sum::<f64>() / blocks.len() as f64
+    };
+    let expected = (0..200).map(|seed| counts(seed, "")).sum::<f64>() / 200.0;
+    let worst = |draws: &str| (1000..1020).map(|seed| (counts(seed, draws) / expected - 1.0).abs()).fold(0.0, f64::max);
+    let (plain, chosen) = (worst(""), worst(", draws = 4"));
+    assert!(plain > 0.06 && chosen < 0.03, "{plain} {chosen}");
+}
+
+#[test]
+fn a_run_of_a_candidate_computes_all_draws_and_the_one_that_is_compared_last() {
+    let spec = spec(&SPEC.replace("seed = 7", "seed = 7, draws = 3")).unwrap();
+    let scope = scope(&spec, &[("rows", 50), ("groups", 5)]);
+    let made = spec.made(&scope).unwrap();
+    let (buffers, _) = spec.task_parts(&scope).unwrap();
+    // 100 routes, rounded up to 128; as much as one draw has, three times.
+    assert_eq!(buffers.iter().map(|buffer| buffer.length).collect::<Vec<_>>(), [384, 768, 384, 384, 100]);
+    assert_eq!(buffers[0].content, Content::Drawn { data: ArtifactRef::of(&made[0]), draws: 3 });
+    assert_eq!(buffers[1].content, Content::Data(ArtifactRef::of(&made[1])));
+    let build = |solver: &str, params: Vec<Value>| {
+        spec.build(&Candidate { solver: solver.to_string(), params }, &scope).unwrap()
+    };
+    let at = |buffer, bytes| Argument::BufferAt { buffer, bytes };
+    let blocked = build("Blocked", vec![Value::Int(4)]);
+    let out = Argument::Buffer(4);
+    assert_eq!(blocked.launches[0].arguments, [at(1, 512), at(2, 256), at(3, 256), Argument::Buffer(0), out]);
+    let further: Vec<_> = blocked.draws.iter().map(|launches| launches[0].arguments.clone()).collect();
+    let second = vec![at(1, 1024 + 512), at(2, 512 + 256), at(3, 512 + 256), at(0, 512), out];
+    let third = vec![at(1, 2048 + 512), at(2, 1024 + 256), at(3, 1024 + 256), at(0, 1024), out];
+    assert_eq!(further, [second, third]);
+    assert!(build("Plain", Vec::new()).draws.is_empty(), "the reference answers for the first");
+    // What is sorted is the draw's own routing.
+    let (routing, sorted, owners) = (ints(&made[0]), ints(&made[1]), ints(&made[2]));
+    for draw in 0..3 {
+        let (routing, sorted) = (&routing[128 * draw..][..100], &sorted[256 * draw..][..105]);
+        for (place, route) in sorted.iter().enumerate().filter(|(_, route)| **route < 100) {
+            assert_eq!(owners[128 * draw + place / 2], routing[usize::try_from(*route).unwrap()], "draw {draw}");
+        }
+    }
+    assert_ne!(routing[..100], routing[128..228]);
 }

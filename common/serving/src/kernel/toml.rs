@@ -93,6 +93,21 @@ fn head(asked: &Asked<'_>, source: &Source, includes: &[String]) -> String {
     text
 }
 
+/// Weights that no cache keeps from one draw to the next: twice the largest last level, that of an MI300X.
+const LARGE: u64 = 512 << 20;
+/// Draws of the routing in one time.
+const DRAWS: u32 = 4;
+
+/// How many draws one time is of: one where weights would be in the cache after the first, or where activations are sorted for each.
+fn draws(asked: &Asked<'_>) -> u32 {
+    let shape = asked.shape;
+    let elements = [3, shape.experts, shape.intermediate, shape.hidden].map(u64::from).iter().product::<u64>();
+    // A byte of each element at most, where it is not known to be more.
+    let bytes = if shape.storage.dtype.is_none() { 2 * elements } else { elements };
+    let is_sorted = asked.down.is_some() && asked.takes_descriptors();
+    if is_sorted || bytes < LARGE { 1 } else { DRAWS }
+}
+
 fn buffers(asked: &Asked<'_>, operands: Operands, text: &mut String) {
     let Operands { activations, weights, .. } = operands;
     let mut add = |name: &str, of_type: &str, length: &str, role: &str, more: &str| {
@@ -129,7 +144,7 @@ fn buffers(asked: &Asked<'_>, operands: Operands, text: &mut String) {
         "INT32",
         "routes",
         "input",
-        &format!("recipe = {{ {spread}, groups = \"experts\", picks = \"topk\" }}\n"),
+        &format!("recipe = {{ {spread}, groups = \"experts\", picks = \"topk\", draws = {} }}\n", draws(asked)),
     );
     let blocked =
         |part: &str| format!("recipe = {{ {part} = \"topk_ids\", groups = \"experts\", block = \"BLOCK_SIZE_M\" }}\n");
