@@ -4,10 +4,7 @@
 //! The bytes follow from the recipe alone, on any machine: workers that make the same buffer make the same blob.
 
 mod draws;
-
-use std::collections::HashMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+mod made;
 
 use bluefin_common::artifact::ArtifactRef;
 use bluefin_common::task::Content;
@@ -17,6 +14,8 @@ use bytes::Bytes;
 use crate::error::SpecError;
 use crate::expression::{Expression, Values, push};
 use crate::{BufferSpec, ContentSpec, KernelSpec, Scope, Solver};
+
+pub(super) use made::Made;
 
 /// Bytes of an element: recipes make INT32.
 const ELEMENT: u64 = 4;
@@ -109,38 +108,6 @@ struct Routing {
     weights: Vec<u64>,
     seed: u64,
     draws: Option<u32>,
-}
-
-/// Blobs that were made, by their recipes. A clone is the same cache.
-#[derive(Clone, Default)]
-pub(super) struct Made(Arc<Mutex<HashMap<Recipe, Attempt>>>);
-
-/// A blob with its name, or why a recipe makes none.
-type Attempt = Result<(ArtifactRef, Bytes), String>;
-
-impl fmt::Debug for Made {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Made")
-    }
-}
-
-/// Recipes that are remembered: those of a few problems.
-const REMEMBERED: usize = 64;
-
-impl Made {
-    /// The blob of a recipe, made once.
-    fn get(&self, recipe: &Recipe) -> Attempt {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(made) = known.get(recipe) {
-            return made.clone();
-        }
-        if known.len() >= REMEMBERED {
-            known.clear();
-        }
-        let made = recipe.bytes().map(|bytes| (ArtifactRef::of(&bytes), Bytes::from(bytes)));
-        known.insert(recipe.clone(), made.clone());
-        made
-    }
 }
 
 impl KernelSpec {
@@ -363,16 +330,16 @@ impl Recipe {
     }
 
     /// The elements, little endian; or why the buffer is too short or too long for what it is to hold.
-    fn bytes(&self) -> Result<Vec<u8>, String> {
+    fn bytes(&self, drawn: &[Vec<u32>]) -> Result<Vec<u8>, String> {
         if self.length() > MAX_ELEMENTS {
             return Err(format!("found {} elements, expected at most {MAX_ELEMENTS}", self.length()));
         }
         let mut elements = Vec::new();
-        for routed in self.routing.of_all_draws() {
+        for routed in drawn {
             match &self.blocked {
                 None => elements.extend(routed),
                 Some((part, lengths)) => {
-                    let by_group = self.routing.by_group(&routed);
+                    let by_group = self.routing.by_group(routed);
                     let total = u32::try_from(routed.len()).unwrap_or(u32::MAX);
                     for (size, length) in lengths {
                         elements.extend(blocks(&by_group, total, *part, *size, *length)?);

@@ -11,7 +11,7 @@ const SIZES: [u64; 5] = [16, 32, 64, 128, 256];
 /// Draws that are chosen among, and about how many random numbers they may take where there are many rows: the more rows, the less is luck.
 const POOL: u64 = 64;
 const LEAST: u64 = 16;
-const NUMBERS: u64 = 1 << 24;
+const NUMBERS: u64 = 1 << 22;
 /// Choices that are tried.
 const TRIED: usize = 4096;
 
