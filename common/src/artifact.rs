@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::failure::Attempt;
+use crate::structure::Structure;
 use crate::tensor::Tensor;
 use crate::wire::Message;
 
@@ -36,14 +37,16 @@ pub struct Built {
 }
 
 impl Built {
-    /// Whether the first version of messages can say what its launches pass.
-    pub(crate) fn is_plain(&self) -> bool {
-        let mut arguments = self.launches.iter().flat_map(|launch| &launch.arguments);
-        arguments.all(|argument| match argument {
-            Argument::BufferAt { .. } | Argument::WorkspaceAt(_) | Argument::Tensor(_) => false,
-            Argument::Buffer(_) | Argument::Workspace => true,
-            Argument::I32(_) | Argument::I64(_) | Argument::F32(_) | Argument::F64(_) => true,
-        })
+    /// The first version of messages that can say what its launches pass.
+    pub(crate) fn version(&self) -> u8 {
+        let arguments = self.launches.iter().flat_map(|launch| &launch.arguments);
+        let versions = arguments.map(|argument| match argument {
+            Argument::Buffer(_) | Argument::Workspace => 1,
+            Argument::I32(_) | Argument::I64(_) | Argument::F32(_) | Argument::F64(_) => 1,
+            Argument::BufferAt { .. } | Argument::WorkspaceAt(_) | Argument::Tensor(_) => 2,
+            Argument::Structure(_) => 3,
+        });
+        versions.max().unwrap_or(1)
     }
 
     /// The artifact, where there is exactly one.
@@ -102,7 +105,7 @@ pub struct Launch {
 }
 
 /// One kernel argument.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Argument {
     /// Index into [`Task::buffers`](crate::task::Task::buffers).
     Buffer(u16),
@@ -127,6 +130,8 @@ pub enum Argument {
     WorkspaceAt(u64),
     /// By value, as the device reads it; before it is compiled, whatever its kernel takes in place of it.
     Tensor(Tensor),
+    /// A structure by value.
+    Structure(Structure),
 }
 
 /// What the compile cache knows of one set of compiler inputs.

@@ -237,12 +237,11 @@ impl Message for EvalJob {
 
     /// What a job of an older version has is written as it always was.
     fn version(&self) -> u8 {
-        let task = match &self.task {
-            TaskRef::Inline(task) => task.since(),
+        let of_task = match &self.task {
+            TaskRef::Inline(task) => task.oldest_version(),
             TaskRef::None | TaskRef::Blob(_) => 1,
         };
-        let built = if self.built.iter().flatten().all(Built::is_plain) { 1 } else { 2 };
-        task.max(built)
+        self.built.iter().flatten().map(Built::version).fold(of_task, u8::max)
     }
 
     fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {

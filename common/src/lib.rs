@@ -51,6 +51,7 @@ pub mod shutdown;
 pub mod spelled;
 pub mod standing;
 pub mod store;
+pub mod structure;
 pub mod suggest;
 pub mod target;
 pub mod task;

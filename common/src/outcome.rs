@@ -295,11 +295,21 @@ impl CandidateOutcome {
 
 impl Message for Outcome {
     const KIND: u8 = 3;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
     const NAME: &'static str = "outcome";
     const IS_PACKED: bool = true;
 
+    /// What an outcome of version 2 has is written as it always was.
+    fn version(&self) -> u8 {
+        let built = self.candidates.iter().filter_map(|candidate| candidate.built.as_ref());
+        built.map(Built::version).fold(2, u8::max)
+    }
+
     fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
-        (version == 1).then(|| body.read::<Self, previous::Outcome>().map(Self::from))
+        match version {
+            1 => Some(body.read::<Self, previous::Outcome>().map(Self::from)),
+            2 => Some(body.read::<Self, Self>()),
+            _ => None,
+        }
     }
 }

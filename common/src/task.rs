@@ -25,7 +25,7 @@ impl Message for Task {
 
     /// What a task of an older version has is written as it always was.
     fn version(&self) -> u8 {
-        self.since()
+        self.oldest_version()
     }
 
     fn of_previous(version: u8, body: &mut Body<'_>) -> Option<Result<Self, WireError>> {
@@ -57,12 +57,14 @@ impl TaskRef {
 
 impl Task {
     /// The first version of messages that can say all of it.
-    pub(crate) fn since(&self) -> u8 {
-        match (self.is_plain(), self.draws()) {
-            (_, 2..) => 3,
-            (false, _) => 2,
-            (true, _) => 1,
-        }
+    pub(crate) fn oldest_version(&self) -> u8 {
+        let of_buffer = |buffer: &Buffer| match (buffer.role, buffer.content) {
+            (_, Content::Drawn { .. }) => 3,
+            (Role::InOut, _) => 2,
+            (_, Content::Random) if !DataType::OF_BUFFERS.contains(&buffer.data_type) => 1,
+            _ => 2,
+        };
+        self.buffers.iter().map(of_buffer).fold(self.reference.version(), u8::max)
     }
 
     /// How many draws of its routing a run of a candidate computes, one after the other: it takes as many times as long as one. Outputs hold
@@ -82,15 +84,6 @@ impl Task {
         let launches = built.launches.as_slice();
         let own = launches.len() / self.draws() as usize;
         if *built == self.reference { launches } else { launches.get(launches.len() - own..).unwrap_or(launches) }
-    }
-
-    fn is_plain(&self) -> bool {
-        let is_plain = |buffer: &Buffer| {
-            buffer.role != Role::InOut
-                && buffer.content == Content::Random
-                && !DataType::OF_BUFFERS.contains(&buffer.data_type)
-        };
-        self.buffers.iter().all(is_plain) && self.reference.is_plain()
     }
 
     /// The data that its buffers hold before a launch, or are made by, in the order of the buffers that have some.

@@ -166,12 +166,13 @@ impl Emitter {
 }
 
 fn launch(launch: &bluefin_common::artifact::Launch) -> Json {
-    let argument = |argument: &Argument| match *argument {
+    let argument = |argument: &Argument| match argument {
         Argument::Buffer(index) => json!({ "buffer": index }),
         Argument::BufferAt { buffer, bytes } => json!({ "buffer": buffer, "bytes": bytes }),
         Argument::Workspace => json!({ "workspace": 0 }),
         Argument::WorkspaceAt(bytes) => json!({ "workspace": bytes }),
         Argument::Tensor(tensor) => json!({ "tensor": tensor }),
+        Argument::Structure(structure) => json!({ "struct": structure }),
         Argument::I32(value) => json!({ "i32": value }),
         Argument::I64(value) => json!({ "i64": value }),
         Argument::F32(value) => json!({ "f32": value }),

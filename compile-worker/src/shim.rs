@@ -33,8 +33,8 @@ pub fn unit<'a>(source: &str, launches: impl IntoIterator<Item = &'a Launch>) ->
 fn c_type(argument: &Argument) -> &'static str {
     match argument {
         Argument::Buffer(_) | Argument::BufferAt { .. } | Argument::Workspace | Argument::WorkspaceAt(_)
-        // Triton's alone.
-        | Argument::Tensor(_) => "void *",
+        // Of GPUs alone.
+        | Argument::Tensor(_) | Argument::Structure(_) => "void *",
         Argument::I32(_) => "int",
         Argument::I64(_) => "long long",
         Argument::F32(_) => "float",

@@ -197,9 +197,9 @@ fn fitted(launch: &Launch, compiled: &Launch, workspace: u64) -> (Launch, u64) {
     }
     let blocks = launch.grid.iter().fold(1, |product: u64, size| product.saturating_mul((*size).into()));
     let mut end = workspace;
-    let argument = |template: &Argument| match *template {
+    let argument = |template: &Argument| match template {
         Argument::I32(index) => {
-            usize::try_from(index).ok().and_then(|index| launch.arguments.get(index)).into_iter().copied().collect()
+            usize::try_from(*index).ok().and_then(|index| launch.arguments.get(index)).into_iter().cloned().collect()
         }
         Argument::Tensor(asked) => match (launch.arguments.get(usize::from(asked.buffer)), asked.map) {
             (Some(Argument::Tensor(tensor)), Some(map)) => descriptor::mapped(*tensor, map),
@@ -213,7 +213,7 @@ fn fitted(launch: &Launch, compiled: &Launch, workspace: u64) -> (Launch, u64) {
             end = at.saturating_add(bytes.saturating_mul(blocks));
             vec![Argument::WorkspaceAt(at)]
         }
-        other => vec![other],
+        other => vec![other.clone()],
     };
     let arguments = compiled.arguments.iter().flat_map(argument).collect();
     (Launch { grid: launch.grid, arguments, ..compiled.clone() }, end)

@@ -8,6 +8,7 @@ use bluefin_amd::{self as amd, Fault, Launch, LoadError, Memory, Options, Progra
 use bluefin_common::archive;
 use bluefin_common::artifact::{Argument, Built};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
+use bluefin_common::structure::Pointed;
 use bluefin_common::task::{Buffer, Role, Task, Tolerance};
 
 pub use self::mutants::{Mutant, MutantOutcome};
@@ -208,6 +209,7 @@ impl Executor {
             let program = loaded.with(&launch.entry).ok_or_else(missing)?;
             let kernel = program.kernel(&launch.entry).ok_or_else(missing)?;
             let values = values(&launch.arguments, &addresses, workspace)?;
+            structures_fit(launch, &kernel.arguments)?;
             let values = narrowed(values, &kernel.arguments);
             let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
             let arguments = kernel.pack(&values).map_err(|error| failed(&error.into()))?;
@@ -277,13 +279,14 @@ fn contents<B: AsRef<[u8]>>(buffers: &[Buffer], data: &[B], seed: u64) -> Attemp
 
 /// The bytes of each argument of a launch.
 fn values(arguments: &[Argument], buffers: &[u64], workspace: u64) -> Attempt<Vec<Vec<u8>>> {
-    let buffer = |index: u16, bytes: u64| match buffers.get(usize::from(index)) {
-        Some(address) => Ok(address.wrapping_add(bytes).to_le_bytes().to_vec()),
+    let address = |index: u16, bytes: u64| match buffers.get(usize::from(index)) {
+        Some(address) => Ok(address.wrapping_add(bytes)),
         None => {
             let detail = format!("argument: found buffer {index}, expected less than {}", buffers.len());
             Err(Failure::new(FailureKind::InvalidLaunch, detail))
         }
     };
+    let buffer = |index, bytes| address(index, bytes).map(|address| address.to_le_bytes().to_vec());
     let value = |argument: &Argument| {
         Ok(match *argument {
             Argument::Buffer(index) => buffer(index, 0)?,
@@ -294,6 +297,10 @@ fn values(arguments: &[Argument], buffers: &[u64], workspace: u64) -> Attempt<Ve
                 let detail = "argument: found a tensor map, which is CUDA's".to_string();
                 return Err(Failure::new(FailureKind::InvalidLaunch, detail));
             }
+            Argument::Structure(ref structure) => structure.placed(|pointed| match pointed {
+                Pointed::Buffer { buffer: index, bytes } => address(index, bytes),
+                Pointed::Workspace => Ok(workspace),
+            })?,
             Argument::I32(value) => value.to_le_bytes().to_vec(),
             Argument::F32(value) => value.to_le_bytes().to_vec(),
             Argument::I64(value) => value.to_le_bytes().to_vec(),
@@ -301,6 +308,23 @@ fn values(arguments: &[Argument], buffers: &[u64], workspace: u64) -> Attempt<Ve
         })
     };
     arguments.iter().map(value).collect()
+}
+
+/// Whether each structure has the bytes of the parameter that it is for: unlike of a number, no part of it is enough.
+fn structures_fit(launch: &bluefin_common::artifact::Launch, parameters: &[amd::Argument]) -> Attempt<()> {
+    let visible = parameters.iter().filter(|parameter| !parameter.is_hidden());
+    for (at, (argument, parameter)) in launch.arguments.iter().zip(visible).enumerate() {
+        let Argument::Structure(structure) = argument else { continue };
+        let (found, expected) = (structure.bytes.len(), parameter.size);
+        if found != expected as usize {
+            let detail = format!(
+                "{}: arguments[{at}]: found a structure of {found} bytes, expected the {expected} that the kernel's parameter has",
+                launch.entry
+            );
+            return Err(Failure::new(FailureKind::InvalidLaunch, detail));
+        }
+    }
+    Ok(())
 }
 
 /// The values as a kernel takes them: of a truth value the first byte.
@@ -337,6 +361,7 @@ fn outside(error: amd::Outside) -> Failure {
 #[cfg(test)]
 mod tests {
     use bluefin_common::problem::DataType;
+    use bluefin_common::structure::{Pointer, Structure};
     use bluefin_common::task::Content;
 
     use super::*;
@@ -347,6 +372,28 @@ mod tests {
         let bytes = values(&arguments, &[7, 0x1234], 9).unwrap();
         assert_eq!(bytes, [vec![1, 0, 0, 0], vec![0x34, 0x12, 0, 0, 0, 0, 0, 0], vec![9, 0, 0, 0, 0, 0, 0, 0]]);
         assert!(values(&[Argument::Buffer(2)], &[7, 8], 0).is_err());
+    }
+
+    #[test]
+    fn a_structure_has_addresses_and_the_size_of_its_parameter() {
+        let pointers = vec![Pointer { at: 8, to: Pointed::Buffer { buffer: 1, bytes: 4 } }];
+        let structure = Argument::Structure(Structure { bytes: vec![1; 20], alignment: 8, pointers });
+        let bytes = values(std::slice::from_ref(&structure), &[7, 0x1234], 9).unwrap();
+        assert_eq!(bytes, [[&[1; 8][..], &0x1238_u64.to_le_bytes(), &[1; 4]].concat()]);
+        let launch = bluefin_common::artifact::Launch {
+            entry: "scale".to_string(),
+            grid: [1; 3],
+            block: [1; 3],
+            shared: 0,
+            arguments: vec![Argument::I32(1), structure],
+        };
+        let parameter = |size, kind: &str| amd::Argument { offset: 0, size, kind: kind.to_string() };
+        let number = parameter(4, "by_value");
+        assert_eq!(structures_fit(&launch, &[number.clone(), parameter(20, "by_value")]), Ok(()));
+        let failure = structures_fit(&launch, &[number, parameter(24, "by_value")]).unwrap_err();
+        let expected =
+            "scale: arguments[1]: found a structure of 20 bytes, expected the 24 that the kernel's parameter has";
+        assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::InvalidLaunch, expected));
     }
 
     #[test]

@@ -101,7 +101,11 @@ impl Kernel {
         for (at, (argument, value)) in visible.iter().zip(values).enumerate() {
             // A launch has whole numbers of 32 and 64 bits; a parameter that is narrower takes the lower ones, as it does where a
             // runtime is given their address.
-            let narrower = if value.len() == 8 { 5..8 } else { 1..4 };
+            let narrower = match value.len() {
+                8 => 5..8,
+                4 => 1..4,
+                _ => 0..0,
+            };
             let is_cut = narrower.contains(&argument.size) && argument.kind == "by_value";
             let value = if is_cut { value.get(..argument.size as usize).unwrap_or(value) } else { value };
             if value.len() != argument.size as usize {

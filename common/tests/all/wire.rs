@@ -19,6 +19,7 @@ use bluefin_common::outcome::{CandidateOutcome, DeviceState, Disturbance, Outcom
 use bluefin_common::problem::{DataType, KernelProblem, Problem};
 use bluefin_common::search_end::{SearchEnd, SolverEnd, Why};
 use bluefin_common::session::{Budget, SearchPlan, Session, Stage};
+use bluefin_common::structure::{Pointed, Pointer, Structure};
 use bluefin_common::task::{Buffer, Content, Role, Task, TaskRef, Tolerance};
 use bluefin_common::tensor::{Tensor, TensorMap};
 use bluefin_common::value::Value;
@@ -327,15 +328,41 @@ fn golden_bytes_of_what_came_later() {
     check(&task);
     assert_eq!(task.data().map(|(buffer, data)| (buffer.name.as_str(), data)).collect::<Vec<_>>(), [("d", data)]);
     check(&EvalJob { built: vec![Ok(with_parts.clone())], ..eval_job() });
-    assert_eq!(EvalJob { task: TaskRef::Inline(Box::new(task.clone())), ..eval_job() }.version(), 2);
-    let drawn = Task { buffers: vec![buffer("t", Role::Input, Content::Drawn { data, draws: 3 })], ..task };
-    check(&drawn);
-    assert_eq!((drawn.draws(), drawn.data().count()), (3, 1));
-    check(&EvalJob { task: TaskRef::Inline(Box::new(drawn)), ..eval_job() });
+    assert_eq!(EvalJob { task: TaskRef::Inline(Box::new(task)), ..eval_job() }.version(), 2);
     let mut outcome = outcome();
     outcome.candidates[0].built = Some(with_parts);
     assert_eq!(decode::<Outcome>(&encode(&outcome).unwrap()).unwrap(), outcome);
     check(&Bundle { data: BTreeMap::from([("index.bin".to_string(), data)]), ..bundle() });
+}
+
+/// Structures by value and several draws of a routing are of version 3; what version 2 can say has its bytes.
+#[test]
+fn golden_bytes_of_structures_and_draws() {
+    let pointer = |at, to| Pointer { at, to };
+    let pointers = vec![pointer(0, Pointed::Buffer { buffer: 1, bytes: 256 }), pointer(8, Pointed::Workspace)];
+    let structure =
+        Structure { bytes: vec![0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 9], alignment: 8, pointers };
+    let mut with_structure = described();
+    with_structure.launches[0].arguments.push(Argument::Structure(structure));
+    let data = ArtifactRef::of(b"data");
+    let drawn = Buffer {
+        name: "t".to_string(),
+        data_type: DataType::Int32,
+        length: 4,
+        role: Role::Input,
+        content: Content::Drawn { data, draws: 3 },
+    };
+    let mut with_draws = task(with_structure.clone());
+    with_draws.buffers.push(drawn.clone());
+    check(&with_draws);
+    assert_eq!((with_draws.draws(), with_draws.data().last()), (3, Some((&drawn, data))));
+    assert_eq!(Task { buffers: vec![drawn], ..task(described()) }.version(), 3);
+    check(&EvalJob { built: vec![Ok(with_structure.clone())], ..eval_job() });
+    let mut outcome = outcome();
+    outcome.candidates[0].built = Some(with_structure.clone());
+    check(&outcome);
+    let inline = EvalJob { task: TaskRef::Inline(Box::new(task(with_structure))), ..eval_job() };
+    assert_eq!(inline.version(), 3);
 }
 
 /// Of version 2, which has a `label`.

@@ -168,7 +168,7 @@ fn output(program: &tempfile::TempDir, late: bool) -> Vec<f64> {
 fn argument(argument: &Argument) -> String {
     match argument {
         Argument::Buffer(index) => format!("buffer{index}.data()"),
-        Argument::BufferAt { .. } | Argument::WorkspaceAt(_) | Argument::Tensor(_) => {
+        Argument::BufferAt { .. } | Argument::WorkspaceAt(_) | Argument::Tensor(_) | Argument::Structure(_) => {
             panic!("bluefin's own kernels take whole buffers")
         }
         Argument::Workspace => "AnyPointer{workspace.data()}".to_string(),

@@ -148,7 +148,8 @@ async fn launches_are_as_triton_made_the_kernel() {
         assert_eq!((launch.entry.as_str(), launch.block, launch.grid), ("scale", [threads, 1, 1], [8, 1, 1]));
         // The stride of 1 is a constant; behind the rest come Triton's two pointers to scratch memory.
         let null = Argument::I64(0);
-        let expected = [Argument::Buffer(0), Argument::Buffer(1), Argument::I32(1000), Argument::I32(16), null, null];
+        let expected =
+            [Argument::Buffer(0), Argument::Buffer(1), Argument::I32(1000), Argument::I32(16), null.clone(), null];
         assert_eq!(launch.arguments, expected);
         let code = bench.store.artifact(built.artifact().unwrap()).await.unwrap().unwrap();
         assert!(code.starts_with(b"\x7fELF"));
@@ -170,7 +171,7 @@ async fn descriptors_are_what_the_target_takes() {
     let source = SOURCE.replace("tl.load(x + i, mask=i < n)", "x.load([tl.program_id(0) * BLOCK])");
     let [null, n] = [Argument::I64(0), Argument::I32(1000)];
     // The stride of 1 is a constant, what is bound at launch is none.
-    let rest = [n, Argument::I64(1), Argument::Buffer(1), n, Argument::I32(1), null, null];
+    let rest = [n.clone(), Argument::I64(1), Argument::Buffer(1), n, Argument::I32(1), null.clone(), null.clone()];
     for (target, mapped) in [("gfx942-304", false), ("sm_80-108", false), ("sm_90-132", true)] {
         let built = bench.build(&bench.unit_of(&spec, &source, target, [128, 4, 1], 1)).await.unwrap();
         let arguments = &built.launches[0].arguments;

@@ -22,7 +22,7 @@ const VECTOR: u64 = 8;
 /// Bytes of shared memory that a compiler may add up counts in.
 const SHARED: u32 = 64;
 /// Null pointers that a compiler may add to the parameters of an entry, as Triton does; one that does not takes none of them.
-const HIDDEN: [Argument; 2] = [Argument::I64(0); 2];
+const HIDDEN: [Argument; 2] = [const { Argument::I64(0) }; 2];
 /// What ranges longer than this are cut at a multiple of, so that the entries move vectors.
 const ALIGNMENT: u64 = 256;
 /// Bytes of the two counts of a report.
@@ -105,18 +105,18 @@ impl<D: Device> Checker<D> {
         }
         let mut intact = Plan::default();
         let report = intact.report(places.report);
-        intact.same_as_original(task, layout, places, report);
+        intact.same_as_original(task, layout, places, &report);
         let mut same = Plan::default();
         let report = same.report(places.report);
         for (buffer, (start, _)) in outputs(task, layout) {
-            same.close(places, start, buffer, Tolerance { absolute: 0.0, relative: 0.0 }, report);
+            same.close(places, start, buffer, Tolerance { absolute: 0.0, relative: 0.0 }, &report);
         }
         let mut turn = Plan::default();
         let report = turn.report(places.report);
-        turn.same_as_original(task, layout, places, report);
+        turn.same_as_original(task, layout, places, &report);
         for ((buffer, (start, _)), tolerance) in task.buffers.iter().zip(layout.ranges()).zip(tolerances) {
             if buffer.role.is_written() {
-                turn.close(places, start, buffer, *tolerance, report);
+                turn.close(places, start, buffer, *tolerance, &report);
             }
         }
         // Whole words of poison may reach into the guard behind, so guards are restored after it.
@@ -226,23 +226,23 @@ impl Plan {
     }
 
     /// Compares what no candidate may change.
-    fn same_as_original(&mut self, task: &Task, layout: &Layout, places: &Places, report: Argument) {
+    fn same_as_original(&mut self, task: &Task, layout: &Layout, places: &Places, report: &Argument) {
         for (start, end) in kept(task, layout) {
             self.same(places.set + start, places.original + start, end - start, report);
         }
     }
 
-    fn close(&mut self, places: &Places, start: u64, buffer: &Buffer, tolerance: Tolerance, report: Argument) {
+    fn close(&mut self, places: &Places, start: u64, buffer: &Buffer, tolerance: Tolerance, report: &Argument) {
         let (got, want) = (self.at(places.set + start), self.at(places.original + start));
         self.expected += buffer.length;
         let arguments = [got, want, Argument::I64(buffer.length.cast_signed()), type_of(buffer)];
-        let tolerance = [Argument::F64(tolerance.absolute), Argument::F64(tolerance.relative), report];
+        let tolerance = [Argument::F64(tolerance.absolute), Argument::F64(tolerance.relative), report.clone()];
         self.launch("bluefin_close", buffer.length, arguments.into_iter().chain(tolerance));
     }
 
-    fn same(&mut self, got: u64, want: u64, bytes: u64, report: Argument) {
+    fn same(&mut self, got: u64, want: u64, bytes: u64, report: &Argument) {
         self.expected += bytes;
-        let arguments = [self.at(got), self.at(want), Argument::I64(bytes.cast_signed()), report];
+        let arguments = [self.at(got), self.at(want), Argument::I64(bytes.cast_signed()), report.clone()];
         self.launch("bluefin_same", moved(bytes), arguments);
     }
 

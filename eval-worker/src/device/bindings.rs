@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use bluefin_common::artifact::{Argument, Launch};
+use bluefin_common::structure::{Pointed, Structure};
 use bluefin_common::tensor::Tensor;
 
 use super::{Buffers, DeviceError};
@@ -43,6 +44,7 @@ pub(super) struct Bindings {
     /// What the pointers point to.
     _values: Box<[u64]>,
     _maps: Box<[Map]>,
+    _structures: Box<[Aligned]>,
 }
 
 /// A tensor map of CUDA's, `CUtensorMap`.
@@ -50,11 +52,20 @@ pub(super) struct Bindings {
 #[repr(C, align(64))]
 pub(super) struct Map(pub(super) [u64; 16]);
 
+/// A part of a structure. Drivers copy as many bytes as the kernel's parameter has.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Part([u8; 64]);
+
+/// A structure in whole parts, which stay where they are.
+type Aligned = Box<[Part]>;
+
 /// The value of an argument.
 enum Value {
     /// At the start of a slot.
     Slot(u64),
     Map(Map),
+    Structure(Aligned),
 }
 
 /// How a device makes a map of a tensor whose first element is at an address.
@@ -70,7 +81,7 @@ impl Bindings {
         let mut values = Vec::new();
         for copy in 0..addresses.copies {
             for argument in launches.iter().flat_map(|launch| &launch.arguments) {
-                values.push(value(*argument, addresses, copy, make)?);
+                values.push(value(argument, addresses, copy, make)?);
             }
         }
         let slot = |value: &Value| if let Value::Slot(slot) = value { Some(*slot) } else { None };
@@ -78,18 +89,33 @@ impl Bindings {
         let mut slots: Box<[u64]> = values.iter().filter_map(slot).collect();
         let mut maps: Box<[Map]> = values.iter().filter_map(map).collect();
         let (mut of_slots, mut of_maps) = (slots.iter_mut(), maps.iter_mut());
-        let pointer = |value: &Value| match value {
+        let mut structures = Vec::new();
+        let pointer = |value: Value| match value {
             Value::Slot(_) => of_slots.next().map(|slot| std::ptr::from_mut(slot).cast::<c_void>()),
             Value::Map(_) => of_maps.next().map(|map| std::ptr::from_mut(map).cast::<c_void>()),
+            Value::Structure(mut parts) => {
+                let pointer = parts.as_mut_ptr().cast::<c_void>();
+                structures.push(parts);
+                Some(pointer)
+            }
         };
-        let pointers = values.iter().filter_map(pointer).collect();
+        let pointers = values.into_iter().filter_map(pointer).collect();
+        let structures = structures.into_boxed_slice();
         let mut stride = 0;
         let mut starts = Vec::new();
         for launch in launches {
             starts.push(stride);
             stride += launch.arguments.len();
         }
-        Ok(Self { pointers, starts, stride, copies: addresses.copies, _values: slots, _maps: maps })
+        Ok(Self {
+            pointers,
+            starts,
+            stride,
+            copies: addresses.copies,
+            _values: slots,
+            _maps: maps,
+            _structures: structures,
+        })
     }
 
     pub(super) fn copies(&self) -> usize {
@@ -105,8 +131,23 @@ impl Bindings {
     }
 }
 
+/// The parts of a structure whose pointers are at `address`.
+fn aligned(
+    structure: &Structure,
+    address: impl Fn(Pointed) -> Result<u64, DeviceError>,
+) -> Result<Aligned, DeviceError> {
+    let bytes = structure.placed(address)?;
+    let part = |bytes: &[u8]| {
+        let mut part = [0; 64];
+        part.iter_mut().zip(bytes).for_each(|(place, byte)| *place = *byte);
+        Part(part)
+    };
+    // One without bytes is somewhere too.
+    Ok(bytes.chunks(64).map(part).chain(bytes.is_empty().then_some(Part([0; 64]))).collect())
+}
+
 /// The bytes of an argument.
-fn value(argument: Argument, addresses: &Addresses<'_>, copy: usize, make: MakeMap<'_>) -> Result<Value, DeviceError> {
+fn value(argument: &Argument, addresses: &Addresses<'_>, copy: usize, make: MakeMap<'_>) -> Result<Value, DeviceError> {
     let slot = |bytes: [u8; 4]| {
         let mut slot = [0; 8];
         slot[..4].copy_from_slice(&bytes);
@@ -121,7 +162,14 @@ fn value(argument: Argument, addresses: &Addresses<'_>, copy: usize, make: MakeM
         })?;
         Ok::<_, DeviceError>(addresses.buffers + offset + addresses.stride * copy as u64)
     };
-    Ok(Value::Slot(match argument {
+    Ok(Value::Slot(match *argument {
+        Argument::Structure(ref structure) => {
+            let address = |pointed| match pointed {
+                Pointed::Buffer { buffer: index, bytes } => Ok(buffer(index)?.wrapping_add(bytes)),
+                Pointed::Workspace => Ok(addresses.workspace),
+            };
+            return aligned(structure, address).map(Value::Structure);
+        }
         Argument::Tensor(tensor) => {
             return make(&tensor, buffer(tensor.buffer)?.wrapping_add(tensor.bytes)).map(Value::Map);
         }
@@ -139,6 +187,8 @@ fn value(argument: Argument, addresses: &Addresses<'_>, copy: usize, make: MakeM
 #[cfg(test)]
 #[allow(unsafe_code)]
 mod tests {
+    use bluefin_common::structure::Pointer;
+
     use super::*;
 
     #[test]
@@ -162,6 +212,33 @@ mod tests {
                 }
             }
         }
+        assert!(Bindings::new(&launches, &addresses, &no_maps).is_err());
+    }
+
+    #[test]
+    fn structures_are_aligned_and_have_addresses() {
+        let to = Pointed::Buffer { buffer: 1, bytes: 8 };
+        let pointers = vec![Pointer { at: 64, to }, Pointer { at: 0, to: Pointed::Workspace }];
+        let structure = |pointers| Structure { bytes: vec![5; 80], alignment: 16, pointers };
+        let arguments = vec![Argument::I32(7), Argument::Structure(structure(pointers)), Argument::Buffer(0)];
+        let launches = [Launch { entry: String::new(), grid: [1; 3], block: [1; 3], shared: 0, arguments }];
+        let addresses = Addresses { buffers: 4096, offsets: &[0, 512], stride: 1024, copies: 2, workspace: 64 };
+        let bindings = Bindings::new(&launches, &addresses, &no_maps).unwrap();
+        for (copy, base) in [(0, 4096_u64), (1, 5120)] {
+            let pointers = bindings.launches(copy).next().unwrap();
+            // SAFETY: there are three pointers, the second to 80 bytes, the third to a value of 8.
+            let (address, found, last) = unsafe {
+                let (structure, last) = (*pointers.add(1), *pointers.add(2));
+                (structure as usize, *structure.cast::<[u8; 80]>(), *last.cast::<u64>())
+            };
+            let middle = [5_u8; 56];
+            let expected = [&64_u64.to_le_bytes()[..], &middle, &(base + 520).to_le_bytes(), &[5; 8]].concat();
+            assert_eq!((found.as_slice(), last), (expected.as_slice(), base));
+            assert!(address.is_multiple_of(64));
+        }
+        let beyond = Pointer { at: 0, to: Pointed::Buffer { buffer: 2, bytes: 0 } };
+        let arguments = vec![Argument::Structure(structure(vec![beyond]))];
+        let launches = [Launch { entry: String::new(), grid: [1; 3], block: [1; 3], shared: 0, arguments }];
         assert!(Bindings::new(&launches, &addresses, &no_maps).is_err());
     }
 }
