@@ -185,8 +185,7 @@ impl KernelSpec {
         }
         let workspace = solver.workspace.bounded(&mut values, 0, MAX_BYTES)?;
         let parts = solver.launches.iter().flat_map(|launch| &launch.arguments);
-        let reach = |argument: &ArgumentSpec| matches!(argument, ArgumentSpec::Part(..) | ArgumentSpec::Tensor(_));
-        let buffers = match parts.clone().any(reach) {
+        let buffers = match parts.clone().any(ArgumentSpec::reaches) {
             true => self.task_parts(scope)?.0,
             false => Vec::new(),
         };
@@ -259,6 +258,8 @@ impl KernelSpec {
                 Argument::I64(value) => int(ArgumentKind::I64, value),
                 Argument::F32(_) => plain(ArgumentKind::F32),
                 Argument::F64(_) => plain(ArgumentKind::F64),
+                // Not in Python.
+                Argument::Structure(_) => plain(ArgumentKind::None),
             }
         };
         let of_launch = |(spec, launch): &(&LaunchSpec, Launch)| {
@@ -363,6 +364,7 @@ impl ArgumentSpec {
             Self::Buffer(_) | Self::Workspace | Self::None => true,
             Self::I64(Whole::Fixed(_)) | Self::U64(Whole::Fixed(_)) => true,
             Self::Tensor(tensor) => tensor.knows(names),
+            Self::Structure(structure) => structure.knows(names),
             Self::Part(_, expression)
             | Self::I1(expression)
             | Self::I32(expression)
@@ -374,7 +376,22 @@ impl ArgumentSpec {
         }
     }
 
-    fn evaluate(&self, values: &mut Values, buffers: &[Buffer], own: &[Option<u64>]) -> Result<Argument, SpecError> {
+    /// Whether it needs the lengths of buffers.
+    pub(super) fn reaches(&self) -> bool {
+        match self {
+            Self::Part(..) | Self::Tensor(_) => true,
+            Self::Structure(structure) => structure.reaches(),
+            _ => false,
+        }
+    }
+
+    /// `own`: where the candidate's part of each buffer begins that has parts, in bytes.
+    pub(super) fn evaluate(
+        &self,
+        values: &mut Values,
+        buffers: &[Buffer],
+        own: &[Option<u64>],
+    ) -> Result<Argument, SpecError> {
         Ok(match self {
             Self::Buffer(index) => match own.get(usize::from(*index)).copied().flatten() {
                 Some(bytes) => Argument::BufferAt { buffer: *index, bytes },
@@ -387,6 +404,7 @@ impl ArgumentSpec {
                 Argument::BufferAt { buffer: *index, bytes }
             }
             Self::Tensor(tensor) => Argument::Tensor(tensor.evaluate(values, buffers, own)?),
+            Self::Structure(structure) => Argument::Structure(structure.evaluate(values, buffers, own)?),
             Self::Workspace => Argument::Workspace,
             // It takes a place until the compiler says which arguments its kernel has.
             Self::None => Argument::I32(0),

@@ -284,13 +284,69 @@ impl Scalar {
 #[derive(Deserialize)]
 #[serde(
     untagged,
-    expecting = "expected a buffer's name, \"workspace\", \"none\", { buffer = …, offset = … }, { descriptor = …, shape = […], strides = […], block_shape = […] }, or one of { i1 = … } { i32 = … } { i64 = … } { u32 = … } { u64 = … } { f32 = … } { f64 = … }"
+    expecting = "expected a buffer's name, \"workspace\", \"none\", { buffer = …, offset = … }, { descriptor = …, shape = […], strides = […], block_shape = […] }, { struct = [fields …] }, or one of { i1 = … } { i32 = … } { i64 = … } { u32 = … } { u64 = … } { f32 = … } { f64 = … }"
 )]
 pub(super) enum RawArgument {
     Name(String),
     Part(RawPart),
     Tensor(Box<RawTensor>),
+    Struct(RawStruct),
     Number(RawNumber),
+}
+
+/// A structure by value.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawStruct {
+    #[serde(rename = "struct")]
+    pub(super) fields: Vec<RawField>,
+    /// Bytes.
+    pub(super) size: Option<u32>,
+    pub(super) align: Option<u32>,
+}
+
+/// A field of a structure.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a buffer's name, \"workspace\", { buffer = …, offset = … }, { struct = [fields …] }, or one of { i1 = … } { i8 = … } { i16 = … } { i32 = … } { i64 = … } { u8 = … } { u16 = … } { u32 = … } { u64 = … } { f32 = … } { f64 = … }, each with `at` where it does not follow the field before it"
+)]
+pub(super) enum RawField {
+    Name(String),
+    Value(Box<RawFieldValue>),
+}
+
+/// A field that is more than a name: one of its types has a value.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawFieldValue {
+    /// The byte of the structure that it begins at.
+    pub(super) at: Option<u32>,
+    pub(super) buffer: Option<String>,
+    pub(super) offset: Option<Scalar>,
+    #[serde(rename = "struct")]
+    pub(super) fields: Option<Vec<RawField>>,
+    pub(super) size: Option<u32>,
+    pub(super) align: Option<u32>,
+    pub(super) i1: Option<RawNumbers>,
+    pub(super) i8: Option<RawNumbers>,
+    pub(super) i16: Option<RawNumbers>,
+    pub(super) i32: Option<RawNumbers>,
+    pub(super) i64: Option<RawNumbers>,
+    pub(super) u8: Option<RawNumbers>,
+    pub(super) u16: Option<RawNumbers>,
+    pub(super) u32: Option<RawNumbers>,
+    pub(super) u64: Option<RawNumbers>,
+    pub(super) f32: Option<RawNumbers>,
+    pub(super) f64: Option<RawNumbers>,
+}
+
+/// A number, or those of an array.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected an expression, or a list of them")]
+pub(super) enum RawNumbers {
+    One(Scalar),
+    Several(Vec<Scalar>),
 }
 
 /// A buffer from an element of it on.

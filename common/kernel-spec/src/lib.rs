@@ -34,6 +34,9 @@ mod shim;
 mod shipped_tests;
 #[cfg(test)]
 mod space_tests;
+mod structure;
+#[cfg(test)]
+mod structure_tests;
 mod tensor;
 #[cfg(test)]
 mod tests;
@@ -68,6 +71,7 @@ use bytes::Bytes;
 use condition::Condition;
 use expression::Expression;
 use points::Points;
+use structure::StructureSpec;
 use tensor::TensorSpec;
 
 /// A spec with everything that it needs, as it is held in the Store: workers fetch it by digest.
@@ -277,6 +281,7 @@ enum ArgumentSpec {
     /// From this element on.
     Part(u16, Expression),
     Tensor(Box<TensorSpec>),
+    Structure(Box<StructureSpec>),
     Workspace,
     /// Python's: the kernel is compiled without the argument.
     None,

@@ -4,6 +4,7 @@ mod lists;
 mod recipes;
 mod solvers;
 mod spaces;
+mod structures;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -39,6 +39,13 @@ pub(super) struct Context<'a> {
     pub(super) is_python: bool,
 }
 
+impl Context<'_> {
+    /// Whether launches pass structures by value.
+    pub(super) fn takes_structures(&self) -> bool {
+        self.on_gpu && !self.is_python
+    }
+}
+
 impl Loader<'_> {
     pub(super) fn solvers(
         &self,
@@ -283,6 +290,9 @@ impl Loader<'_> {
                 return Ok(ArgumentSpec::Part(index, self.expression(&part.offset, field, names)?));
             }
             RawArgument::Tensor(tensor) => return self.tensor(tensor, field, names, context),
+            RawArgument::Struct(raw) => {
+                return Ok(ArgumentSpec::Structure(Box::new(self.structure(raw, field, names, context)?)));
+            }
             RawArgument::Number(number) => number,
         };
         Ok(match number {
@@ -329,7 +339,7 @@ impl Loader<'_> {
         })))
     }
 
-    fn index_of(&self, name: &str, field: &str, context: &Context<'_>) -> Result<u16, SpecError> {
+    pub(super) fn index_of(&self, name: &str, field: &str, context: &Context<'_>) -> Result<u16, SpecError> {
         let index = context.buffers.iter().position(|buffer| *buffer == name);
         // Lists are bounded far below 2^16.
         index.and_then(|index| u16::try_from(index).ok()).ok_or_else(|| {
@@ -338,7 +348,7 @@ impl Loader<'_> {
         })
     }
 
-    fn whole(
+    pub(super) fn whole(
         &self,
         scalar: &Scalar,
         field: &str,
