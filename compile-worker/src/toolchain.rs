@@ -7,6 +7,7 @@ mod compiler;
 pub mod cuda;
 pub mod fin;
 mod kernels;
+mod layouts;
 pub mod noop;
 mod nvcc;
 mod nvrtc;

@@ -4,6 +4,7 @@ mod build_file;
 mod c;
 mod instances;
 mod python;
+mod structure;
 mod text;
 mod usage;
 
@@ -128,11 +129,58 @@ pub enum ParameterKind {
     Small {
         spelled: String,
     },
+    /// A structure whose layout a compiler has told.
+    Structure {
+        spelled: String,
+        /// Bytes.
+        size: u32,
+        /// In bytes.
+        alignment: u32,
+        /// Those that are known, in their order.
+        fields: Vec<Field>,
+    },
     /// Another type, passed by value, and its bytes where they are known.
     Other {
         spelled: String,
         bytes: Option<u32>,
     },
+}
+
+/// A field of a structure that is passed by value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its first byte.
+    pub at: u32,
+    /// Elements, of an array.
+    pub count: u32,
+    /// What a whole number is, where it is not as large as other sizes.
+    pub size: Option<i64>,
+    /// As if the kernel had it as a parameter.
+    pub value: Parameter,
+}
+
+/// A structure as a compiler lays it out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Bytes.
+    pub size: u32,
+    /// In bytes.
+    pub alignment: u32,
+    /// Its fields that have names, those of structures within it one by one.
+    pub fields: Vec<LayoutField>,
+}
+
+/// A field of a [`Layout`] that is no structure itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayoutField {
+    /// Its first byte.
+    pub at: u32,
+    /// Its name, behind those of the structures that it is in.
+    pub path: Vec<String>,
+    /// Its type without aliases: `const float *`, `unsigned int`; of an array, that of an element.
+    pub spelled: String,
+    /// Elements, of an array.
+    pub count: u32,
 }
 
 /// What is known of a file before its spec is written.
@@ -216,8 +264,8 @@ impl Draft {
     /// Whether a kernel takes a pointer.
     #[must_use]
     pub fn has_buffers(&self) -> bool {
-        let mut parameters = self.kernels.iter().flat_map(|kernel| &kernel.parameters);
-        parameters.any(|one| matches!(one.kind, ParameterKind::Pointer { .. }))
+        let mut parameters = self.kernels.iter().flat_map(|kernel| &kernel.parameters).flat_map(Parameter::values);
+        parameters.any(Parameter::is_buffer)
     }
 
     /// The name of the source.
@@ -241,6 +289,21 @@ impl Draft {
         }
     }
 
+    /// The layouts of a kernel's structures as a compiler knows them, one for each parameter, behind [`Self::set_types`].
+    pub fn set_layouts(&mut self, kernel: usize, layouts: &[Option<Layout>]) {
+        let Some(kernel) = self.kernels.get_mut(kernel) else { return };
+        if kernel.parameters.len() != layouts.len() || layouts.iter().all(Option::is_none) {
+            return;
+        }
+        let files: Vec<Vec<Token<'_>>> = self.files.values().map(|text| host_code::tokens(text)).collect();
+        let mut taken = kernel.parameters.iter().map(|parameter| parameter.name.clone()).collect();
+        for (parameter, layout) in kernel.parameters.iter_mut().zip(layouts) {
+            if let Some(layout) = layout {
+                structure::set(parameter, layout, &mut taken, &files);
+            }
+        }
+    }
+
     /// Gives the types of a template that neither a launch nor the template says another one: `type_of_all`. Whether there are any.
     pub fn set_unknown(&mut self, kernel: usize, type_of_all: &str) -> bool {
         let Some(kernel) = self.kernels.get_mut(kernel) else { return false };
@@ -252,6 +315,23 @@ impl Draft {
     #[must_use]
     pub fn spec(&self) -> String {
         text::spec(self)
+    }
+}
+
+impl Parameter {
+    /// What it takes: itself, or the fields of a structure.
+    fn values(&self) -> impl Iterator<Item = &Self> {
+        let fields = match &self.kind {
+            ParameterKind::Structure { fields, .. } => fields.as_slice(),
+            _ => &[],
+        };
+        let own = (!matches!(self.kind, ParameterKind::Structure { .. })).then_some(self);
+        own.into_iter().chain(fields.iter().map(|field| &field.value))
+    }
+
+    /// Whether it points to elements, and not to further pointers.
+    fn is_buffer(&self) -> bool {
+        matches!(self.kind, ParameterKind::Pointer { .. })
     }
 }
 

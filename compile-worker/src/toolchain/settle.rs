@@ -39,12 +39,13 @@ fn resolve(draft: &mut Draft) -> Result<Types, Error> {
     match types::of_kernels(&draft.bundle(), draft.source(), draft.defines(), &entries) {
         Ok(found) => {
             found.types.iter().enumerate().for_each(|(index, types)| draft.set_types(index, types));
+            found.layouts.iter().enumerate().for_each(|(index, layouts)| draft.set_layouts(index, layouts));
             Ok(found)
         }
         Err(error) if error.is_exhausted() => Err(error),
         Err(error) => {
             let remarks = vec![format!("types are as the text spells them: {error}")];
-            Ok(Types { types: Vec::new(), is_whole: true, remarks })
+            Ok(Types { is_whole: true, remarks, ..Types::default() })
         }
     }
 }

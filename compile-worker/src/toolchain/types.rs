@@ -4,10 +4,12 @@
 use std::ffi::OsString;
 use std::path::{Component, Path};
 
+use bluefin_kernel_spec::draft::Layout;
 use bluefin_kernel_spec::{Bundle, Dialect};
 use serde_json::Value;
 
 use super::clang::{self, NARROWING};
+use super::layouts::Layouts;
 use crate::entries;
 use crate::error::Error;
 
@@ -16,6 +18,8 @@ use crate::error::Error;
 pub struct Types {
     /// Of each entry the types of its parameters; none of one that does not compile.
     pub types: Vec<Vec<String>>,
+    /// Of each entry the layouts of its parameters that are structures.
+    pub layouts: Vec<Vec<Option<Layout>>>,
     /// Whether the file compiles with all entries.
     pub is_whole: bool,
     /// Why some are missing.
@@ -58,7 +62,16 @@ pub fn of_kernels(
         NARROWING,
         "-I.",
     ];
-    let asked = ["-fsyntax-only", "-Xclang", "-ast-dump=json", "-Xclang", "-ast-dump-filter=bluefin_types_", unit.0];
+    let asked = [
+        "-fsyntax-only",
+        "-Xclang",
+        "-fdump-record-layouts-canonical",
+        "-Xclang",
+        "-ast-dump=json",
+        "-Xclang",
+        "-ast-dump-filter=bluefin_types_",
+        unit.0,
+    ];
     let defines = defines.iter().map(|(name, value)| format!("-D{name}={value}").into());
     let line: Vec<OsString> = defines.chain(own.iter().chain(&asked).map(OsString::from)).collect();
     let clang = clang::find()?;
@@ -74,11 +87,22 @@ pub fn of_kernels(
         write(name, "")?;
         missing.push(name.to_string());
     };
-    let tree: Vec<Value> =
-        serde_json::Deserializer::from_slice(&output.stdout).into_iter().map_while(Result::ok).collect();
+    let said = String::from_utf8_lossy(&output.stdout);
+    // Layouts are dumped as they are asked for, the tree at the end.
+    let (dump, tree) = said.split_at(said.find("\n{").map_or(said.len(), |at| at + 1));
+    let (dump, tree) = if said.starts_with('{') { ("", &*said) } else { (dump, tree) };
+    let tree: Vec<Value> = serde_json::Deserializer::from_str(tree).into_iter().map_while(Result::ok).collect();
     let types =
         |index| tree.iter().find_map(|node| types_in(node, &format!("bluefin_types_{index}"))).unwrap_or_default();
     let types: Vec<Vec<String>> = (0..entries.len()).map(types).collect();
+    let layouts = Layouts::of(dump);
+    let layouts = types.iter().enumerate().map(|(kernel, types)| {
+        let of = |(index, spelled): (usize, &String)| {
+            spelled.starts_with("bluefin_bytes<").then(|| layouts.of_parameter(kernel, index)).flatten()
+        };
+        types.iter().enumerate().map(of).collect()
+    });
+    let layouts = layouts.collect();
     let mut remarks = Vec::new();
     missing.extend(bundle.left_out());
     if !missing.is_empty() {
@@ -94,7 +118,7 @@ pub fn of_kernels(
         let first = said.lines().find(|line| line.contains("error:")).unwrap_or(&said);
         remarks.push(format!("types of {} are as the text spells them: {}", unknown.join(" "), first.trim()));
     }
-    Ok(Types { types, is_whole: output.status.success(), remarks })
+    Ok(Types { types, layouts, is_whole: output.status.success(), remarks })
 }
 
 /// The file that a line of clang's misses, where it may lie beside the source.
@@ -115,6 +139,16 @@ template <class... Types> struct bluefin_list;
 template <class... Types> bluefin_list<typename bluefin_seen<Types>::type...>* bluefin_plain(void (*)(Types...));
 ";
 
+/// Asks for the size of each parameter in a structure that says which one it is, so that its layout is dumped.
+const LAID: &str = "\
+template <int Kernel, int Index, class T> struct bluefin_argument { T value; };
+template <int Kernel, int Index, class... Types> struct bluefin_laid { static const int value = 0; };
+template <int Kernel, int Index, class T, class... Rest> struct bluefin_laid<Kernel, Index, T, Rest...> {
+    static const int value = sizeof(bluefin_argument<Kernel, Index, T>) + bluefin_laid<Kernel, Index + 1, Rest...>::value;
+};
+template <int Kernel, class... Types> constexpr int bluefin_laid_of(void (*)(Types...)) { return bluefin_laid<Kernel, 0, Types...>::value; }
+";
+
 /// Each kernel is asked for its types, and by its address to be compiled: a template's body is no one else's wish.
 fn probe(dialect: Option<Dialect>, source: &str, names: &[String]) -> String {
     let mut text = match dialect {
@@ -124,7 +158,7 @@ fn probe(dialect: Option<Dialect>, source: &str, names: &[String]) -> String {
         None => String::new(),
     };
     // In front of the source, whose macros may be named T.
-    text += &format!("{SEEN}#include \"{source}\"\n");
+    text += &format!("{SEEN}{LAID}#include \"{source}\"\n");
     for (index, entry) in names.iter().enumerate() {
         let kernel = match entries::split(entry) {
             (name, Some(parameters)) => format!("static_cast<void (*)({parameters})>(&{name})"),
@@ -133,7 +167,8 @@ fn probe(dialect: Option<Dialect>, source: &str, names: &[String]) -> String {
         text += &format!(
             "template <class... Bluefin> int bluefin_types_{index}(bluefin_list<Bluefin...>*);\n\
              static int bluefin_value_{index} = bluefin_types_{index}(decltype(bluefin_plain({kernel}))(nullptr));\n\
-             static auto bluefin_kernel_{index} = {kernel};\n"
+             static auto bluefin_kernel_{index} = {kernel};\n\
+             static int bluefin_size_{index} = bluefin_laid_of<{index}>({kernel});\n"
         );
     }
     text
@@ -207,6 +242,11 @@ mod tests {
                     &["double"],
                 ];
                 assert_eq!(found.types, expected);
+                let laid = found.layouts.iter().flatten().flatten().map(|layout| {
+                    let fields = layout.fields.iter().map(|field| format!("{} {}", field.at, field.path.join(".")));
+                    (layout.size, fields.collect::<Vec<_>>().join(", "))
+                });
+                assert_eq!(laid.collect::<Vec<_>>(), [(8, "0 a, 4 b".to_string())]);
                 let found_of_template = of_kernels(&of_template, "t.hip", &[], &["t<float>".to_string()]);
                 assert!(found_of_template.is_ok_and(|found| !found.is_whole), "float has no members");
                 let [missing, unknown] = found.remarks.as_slice() else { panic!("{:?}", found.remarks) };

@@ -76,8 +76,8 @@ fn what_is_passed_by_value() {
         "# s is 0 here, as a short",
         "# h is 0 here: the 2 bytes of a __half as one number",
         "# v is 0 here: the 8 bytes of a int2 as one number",
-        "# w is a float4, which no launch can pass",
-        "{ i32 = 0 }, { i64 = 0 }, { i32 = 0 }, { i32 = \"n\" }]",
+        "# w is a float4, whose fields are not known",
+        "{ i32 = 0 }, { i32 = 0 }, { i64 = 0 }, { struct = [], size = 16 }, { i32 = \"n\" }]",
     ] {
         assert!(spec.contains(part), "{part}\n{spec}");
     }
@@ -91,9 +91,56 @@ fn what_is_passed_by_value() {
     ]);
     draft.set_types(0, &types.map(String::from).collect::<Vec<_>>());
     let spec = draft.spec();
-    for part in ["# mode is 0 here, as a Mode", "the 8 bytes of a Pair", "# w is a Wide, which no launch can pass"] {
+    for part in ["# mode is 0 here, as a Mode", "the 8 bytes of a Pair", "# w is a Wide, whose fields are not known"] {
         assert!(spec.contains(part), "{part}\n{spec}");
     }
+}
+
+/// A structure whose layout is known: pointers in it are buffers, whole numbers sizes.
+#[test]
+fn structures_by_value() {
+    let text = "struct P { const float* in; float* out; unsigned n; float dt; double m[4]; bool on; int** rows; };\n\
+        __global__ void step(P p, int3 at, float* in) { p.out[0] = p.in[0] * p.dt; at.x = 1; }\n";
+    let mut draft = draft("step.hip", text);
+    let field = |at, path: &str, spelled: &str, count| LayoutField {
+        at,
+        path: path.split('.').map(String::from).collect(),
+        spelled: spelled.to_string(),
+        count,
+    };
+    let fields = vec![
+        field(0, "in", "const float *", 1),
+        field(8, "out", "float *", 1),
+        field(16, "n", "unsigned int", 1),
+        field(20, "dt", "float", 1),
+        field(24, "m", "double", 4),
+        field(56, "on", "bool", 1),
+        // The second view of a union.
+        field(56, "off", "bool", 1),
+        field(64, "rows", "int **", 1),
+        field(80, "last.x", "float", 1),
+    ];
+    let point = ["x", "y", "z"].into_iter().zip([0, 4, 8]).map(|(name, at)| field(at, name, "int", 1)).collect();
+    draft.set_types(0, &["bluefin_bytes<P, 96u>", "bluefin_bytes<int3, 12u>", "float*"].map(String::from));
+    let layouts = [
+        Some(Layout { size: 96, alignment: 16, fields }),
+        Some(Layout { size: 12, alignment: 4, fields: point }),
+        None,
+    ];
+    draft.set_layouts(0, &layouts);
+    let spec = draft.spec();
+    for part in [
+        "[sizes]  # of a problem; --size replaces a value\nat_x = 10\nat_y = 10\nat_z = 10\nn = 1000\n",
+        "name = \"p_in\"\ntype = \"FP32\"\nlength = \"n\"  # how many elements\nrole = \"input\"\n",
+        "name = \"out\"\ntype = \"FP32\"\nlength = \"n\"  # how many elements\nrole = \"output\"\n",
+        "# p is a P, in which dt, m, on, p_last_x are 1 or false here\n",
+        "# zeros are in p for what is no buffer and no number: rows (int **)\n",
+        "arguments = [{ struct = [\"p_in\", \"out\", { u32 = \"n\" }, { f32 = 1.0 }, { f64 = [1.0, 1.0, 1.0, 1.0] }, { i1 = false }, \
+         { f32 = 1.0, at = 80 }], align = 16 }, { struct = [{ i32 = \"at_x\" }, { i32 = \"at_y\" }, { i32 = \"at_z\" }] }, \"in\"]\n",
+    ] {
+        assert!(spec.contains(part), "{part}\n{spec}");
+    }
+    loaded(&draft);
 }
 
 /// Numbers of a template that are no integers, kernels of one name, and one that is under two conditions.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::{Draft, Kernel, Language, Parameter, ParameterKind, Usage};
+use super::{Draft, Field, Kernel, Language, Parameter, ParameterKind, Usage, structure};
 
 /// Words by which people name a kernel that is slow and right.
 const PLAIN: [&str; 4] = ["reference", "naive", "baseline", "golden"];
@@ -40,13 +40,19 @@ struct Shared {
     buffers: BTreeMap<String, Buffer>,
     /// In the order of their first use.
     order: Vec<String>,
-    sizes: BTreeSet<String>,
+    /// With their values.
+    sizes: BTreeMap<String, i64>,
 }
+
+/// What a size is when nothing else is said.
+const SIZE: i64 = 1000;
 
 impl Shared {
     fn of(kernels: &[Kernel]) -> Self {
         let mut shared = Self::default();
-        for Parameter { name, kind, usage, .. } in kernels.iter().flat_map(|kernel| &kernel.parameters) {
+        for Parameter { name, kind, usage, .. } in
+            kernels.iter().flat_map(|kernel| &kernel.parameters).flat_map(Parameter::values)
+        {
             match kind {
                 ParameterKind::Pointer { element, spelled, lanes, written } => {
                     let (element, remark) = match element {
@@ -63,23 +69,43 @@ impl Shared {
                     buffer.written |= written;
                     buffer.usage = buffer.usage.and(*usage);
                 }
-                ParameterKind::I32 | ParameterKind::I64 => _ = shared.sizes.insert(name.clone()),
+                ParameterKind::I32 | ParameterKind::I64 => _ = shared.sizes.insert(name.clone(), SIZE),
                 ParameterKind::F32
                 | ParameterKind::F64
                 | ParameterKind::Constant { .. }
                 | ParameterKind::Small { .. }
+                | ParameterKind::Structure { .. }
                 | ParameterKind::Other { .. } => {}
             }
         }
+        shared.of_fields(kernels);
         shared.has_output();
-        if shared.sizes.is_empty() {
-            shared.sizes.insert(free_name("n", &shared.buffers));
+        if shared.sizes.values().all(|value| *value != SIZE) {
+            shared.sizes.insert(free_name("n", &shared.buffers), SIZE);
         }
         shared
     }
 }
 
 impl Shared {
+    /// Sizes that count what a vector does.
+    fn of_fields(&mut self, kernels: &[Kernel]) {
+        for parameter in kernels.iter().flat_map(|kernel| &kernel.parameters) {
+            let ParameterKind::Structure { fields, .. } = &parameter.kind else { continue };
+            for Field { size, value, .. } in fields {
+                if let (Some(size), Some(value)) = (size, self.sizes.get_mut(&value.name)) {
+                    *value = *size;
+                }
+            }
+        }
+    }
+
+    /// The size by which buffers are long and blocks are many.
+    fn main_size(&self) -> String {
+        let main = self.sizes.iter().find(|(_, value)| **value == SIZE);
+        main.map(|(size, _)| free_name(size, &self.buffers)).unwrap_or_default()
+    }
+
     /// A spec has an output: where the text shows none, macros or functions may write what no `const` protects, or else the last buffer.
     fn has_output(&mut self) {
         if self.buffers.values().any(Buffer::is_written) {
@@ -169,8 +195,8 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
         )?;
     }
     writeln!(text, "\n[sizes]  # of a problem; --size replaces a value")?;
-    for size in &shared.sizes {
-        writeln!(text, "{} = 1000", free_name(size, &shared.buffers))?;
+    for (size, value) in &shared.sizes {
+        writeln!(text, "{} = {value}", free_name(size, &shared.buffers))?;
     }
     if !draft.defines.is_empty() {
         writeln!(text, "\n[defines]  # macros that the build file beside it gives")?;
@@ -179,7 +205,7 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
         let value = if value.parse::<i64>().is_ok() { value.clone() } else { format!("{:?}", format!("{value:?}")) };
         writeln!(text, "{name} = {value}")?;
     }
-    let first = shared.sizes.first().map(|size| free_name(size, &shared.buffers)).unwrap_or_default();
+    let first = shared.main_size();
     for name in &shared.order {
         let Some(buffer @ Buffer { element, remark, .. }) = shared.buffers.get(name) else { continue };
         writeln!(text, "\n[[buffer]]\nname = \"{name}\"\ntype = \"{element}\"")?;
@@ -228,13 +254,13 @@ fn write_solver(text: &mut String, draft: &Draft, kernel: &Kernel, shared: &Shar
     }
     let mut remarks = Vec::new();
     let arguments: Vec<String> =
-        kernel.parameters.iter().filter_map(|one| argument(one, shared, &mut remarks)).collect();
+        kernel.parameters.iter().filter_map(|one| argument(one, draft.language, shared, &mut remarks)).collect();
     writeln!(text, "  [[solver.launch]]\n  entry = \"{}\"", kernel.entry(true))?;
     for remark in remarks {
         writeln!(text, "  # {remark}")?;
     }
     writeln!(text, "  arguments = [{}]", arguments.join(", "))?;
-    let first = shared.sizes.first().map(|size| free_name(size, &shared.buffers)).unwrap_or_default();
+    let first = shared.main_size();
     match draft.language {
         Language::C => Ok(()),
         Language::Gpu => writeln!(
@@ -246,7 +272,7 @@ fn write_solver(text: &mut String, draft: &Draft, kernel: &Kernel, shared: &Shar
 }
 
 /// An argument of a launch; a remark where it has to be said what it is.
-fn argument(parameter: &Parameter, shared: &Shared, remarks: &mut Vec<String>) -> Option<String> {
+fn argument(parameter: &Parameter, language: Language, shared: &Shared, remarks: &mut Vec<String>) -> Option<String> {
     let name = &parameter.name;
     let size = free_name(name, &shared.buffers);
     Some(match &parameter.kind {
@@ -266,15 +292,24 @@ fn argument(parameter: &Parameter, shared: &Shared, remarks: &mut Vec<String>) -
             remarks.push(format!("{name} is 0 here, as a {spelled}"));
             "{ i32 = 0 }".to_string()
         }
+        ParameterKind::Structure { .. } => {
+            structure::argument((name, &parameter.kind), |size| free_name(size, &shared.buffers), remarks)
+        }
         ParameterKind::Other { spelled, bytes: Some(bytes @ 1..=8) } => {
             remarks.push(format!("{name} is 0 here: the {bytes} bytes of a {spelled} as one number"));
             format!("{{ {} = 0 }}", if *bytes > 4 { "i64" } else { "i32" })
         }
-        ParameterKind::Other { spelled, .. } => {
+        ParameterKind::Other { spelled, .. } if language == Language::C => {
             remarks.push(format!(
-                "{name} is a {spelled}, which no launch can pass: give the kernel a wrapper that takes numbers"
+                "{name} is a {spelled}, which no launch on the host can pass: give the kernel a wrapper that takes numbers"
             ));
             "{ i32 = 0 }".to_string()
+        }
+        ParameterKind::Other { spelled, bytes } => {
+            remarks.push(format!(
+                "{name} is a {spelled}, whose fields are not known: name them in their order, as in {{ struct = [\"x\", {{ i32 = \"n\" }}] }}"
+            ));
+            bytes.map_or_else(|| "{ i32 = 0 }".to_string(), |bytes| format!("{{ struct = [], size = {bytes} }}"))
         }
     })
 }

@@ -18,6 +18,20 @@ impl Usage {
         usage
     }
 
+    /// What `tokens` do with the member `name` of whatever has it.
+    pub(super) fn of_member(name: &str, tokens: &[Token<'_>]) -> Self {
+        let mut usage = Self::default();
+        for (at, token) in tokens.iter().enumerate() {
+            let before =
+                |count: usize| at.checked_sub(count).and_then(|at| tokens.get(at)).map_or("", |token| token.text);
+            if token.text == name && (before(1) == "." || (before(2), before(1)) == ("-", ">")) {
+                usage = usage.and(once(tokens, at));
+                usage.indexes |= is_index(tokens, at);
+            }
+        }
+        usage
+    }
+
     /// What either does.
     #[must_use]
     pub(super) fn and(self, other: Self) -> Self {
