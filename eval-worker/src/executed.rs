@@ -16,6 +16,7 @@ use crate::check::{Difference, Runs, failure};
 use crate::contents::{Contents, source_of};
 use crate::elements::{Random, is_poison};
 use crate::layout::seed_of;
+use crate::parameters;
 
 /// Bytes of the buffers and the workspace of a task, of which several are executed at a time, each with a note for every byte.
 const MAX_BYTES: u64 = 1 << 28;
@@ -209,7 +210,9 @@ impl Executor {
             let program = loaded.with(&launch.entry).ok_or_else(missing)?;
             let kernel = program.kernel(&launch.entry).ok_or_else(missing)?;
             let values = values(&launch.arguments, &addresses, workspace)?;
-            structures_fit(launch, &kernel.arguments)?;
+            let visible = kernel.arguments.iter().filter(|argument| !argument.is_hidden());
+            parameters::fit(launch, visible.map(|argument| argument.size))
+                .map_err(|detail| Failure::new(FailureKind::LaunchFailure, detail))?;
             let values = narrowed(values, &kernel.arguments);
             let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
             let arguments = kernel.pack(&values).map_err(|error| failed(&error.into()))?;
@@ -310,23 +313,6 @@ fn values(arguments: &[Argument], buffers: &[u64], workspace: u64) -> Attempt<Ve
     arguments.iter().map(value).collect()
 }
 
-/// Whether each structure has the bytes of the parameter that it is for: unlike of a number, no part of it is enough.
-fn structures_fit(launch: &bluefin_common::artifact::Launch, parameters: &[amd::Argument]) -> Attempt<()> {
-    let visible = parameters.iter().filter(|parameter| !parameter.is_hidden());
-    for (at, (argument, parameter)) in launch.arguments.iter().zip(visible).enumerate() {
-        let Argument::Structure(structure) = argument else { continue };
-        let (found, expected) = (structure.bytes.len(), parameter.size);
-        if found != expected as usize {
-            let detail = format!(
-                "{}: arguments[{at}]: found a structure of {found} bytes, expected the {expected} that the kernel's parameter has",
-                launch.entry
-            );
-            return Err(Failure::new(FailureKind::InvalidLaunch, detail));
-        }
-    }
-    Ok(())
-}
-
 /// The values as a kernel takes them: of a truth value the first byte.
 fn narrowed(mut values: Vec<Vec<u8>>, arguments: &[amd::Argument]) -> Vec<Vec<u8>> {
     let visible = arguments.iter().filter(|argument| !argument.is_hidden());
@@ -375,25 +361,11 @@ mod tests {
     }
 
     #[test]
-    fn a_structure_has_addresses_and_the_size_of_its_parameter() {
+    fn a_structure_has_addresses() {
         let pointers = vec![Pointer { at: 8, to: Pointed::Buffer { buffer: 1, bytes: 4 } }];
         let structure = Argument::Structure(Structure { bytes: vec![1; 20], alignment: 8, pointers });
         let bytes = values(std::slice::from_ref(&structure), &[7, 0x1234], 9).unwrap();
         assert_eq!(bytes, [[&[1; 8][..], &0x1238_u64.to_le_bytes(), &[1; 4]].concat()]);
-        let launch = bluefin_common::artifact::Launch {
-            entry: "scale".to_string(),
-            grid: [1; 3],
-            block: [1; 3],
-            shared: 0,
-            arguments: vec![Argument::I32(1), structure],
-        };
-        let parameter = |size, kind: &str| amd::Argument { offset: 0, size, kind: kind.to_string() };
-        let number = parameter(4, "by_value");
-        assert_eq!(structures_fit(&launch, &[number.clone(), parameter(20, "by_value")]), Ok(()));
-        let failure = structures_fit(&launch, &[number, parameter(24, "by_value")]).unwrap_err();
-        let expected =
-            "scale: arguments[1]: found a structure of 20 bytes, expected the 24 that the kernel's parameter has";
-        assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::InvalidLaunch, expected));
     }
 
     #[test]

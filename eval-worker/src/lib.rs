@@ -14,6 +14,7 @@ pub mod inventory;
 mod layout;
 mod metrics;
 pub mod nvrtc;
+mod parameters;
 mod protocol;
 mod supervisor;
 pub mod timing;

@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
+use bluefin_test_support::hip::HipMachine;
 use serde_json::Value;
 
 use crate::common::{bluefin, expect, json, text, write};
 
+const CHECK: [&str; 6] = ["check", "--json", "--kernel", "spec.toml", "--target", "gfx942"];
+
 /// What is executed of the spec in a folder.
 fn checked(folder: &Path) -> Value {
-    let arguments = ["check", "--json", "--kernel", "spec.toml", "--target", "gfx942"];
-    json(&expect(bluefin().current_dir(folder).args(arguments), 0))
+    json(&expect(bluefin().current_dir(folder).args(CHECK), 0))
 }
 
 /// A spec from files that lie together: macros of the build file, a kernel that only the file that includes it makes whole, a template for vectors,
@@ -83,4 +85,62 @@ fn a_spec_is_written_from_signatures() {
     );
     let error = text(&init(&["spec.toml"], 2).stderr);
     assert!(error.contains("found no file of .hip .cu .cpp .c .py"), "{error}");
+}
+
+const STEP: &str = "#include <cuda_runtime.h>\n\
+    struct Params { const float* in; float* out; int n; float dt; double weights[2]; bool on; };\n\
+    struct Scale { float by; __device__ float operator()(float a) const { return a * by; } };\n\
+    __global__ void step(Params p, float3 c, Scale scale) {\n    \
+    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
+    if (i < p.n && !p.on) p.out[i] = scale(p.in[i]) * p.dt + c.x * c.z + float(p.weights[1]);\n}\n";
+
+/// Kernels that take structures by value: drafted, executed, and launched by the runtime; what differs in one field is found.
+#[test]
+fn structures_are_passed_by_value() {
+    let machine = HipMachine::new("gfx942-304");
+    let folder = machine.folder();
+    write(folder, "step.cu", STEP);
+    let init = ["init", "step.cu", "-o", "spec.toml"];
+    expect(bluefin().current_dir(folder).args(init), 0);
+    let spec = std::fs::read_to_string(folder.join("spec.toml")).unwrap();
+    let first = "{ struct = [\"in\", \"out\", { i32 = \"n\" }, { f32 = 1.0 }, { f64 = [1.0, 1.0] }, { i1 = false }] }";
+    let rest = ", { struct = [{ f32 = 1.0 }, { f32 = 1.0 }, { f32 = 1.0 }] }, { struct = [{ f32 = 1.0 }] }]";
+    assert!(spec.contains(&format!("arguments = [{first}{rest}")), "{spec}");
+    assert_eq!(checked(folder)["right"], 1);
+
+    let tune = |code| {
+        let mut command = bluefin();
+        command.current_dir(folder).envs(machine.environment()).env("BLUEFIN_STANDIN_BACKEND", "executed");
+        command.env("BLUEFIN_STANDIN_MEMORY", (64 << 20).to_string());
+        command.args(["tune", "--kernel", "spec.toml", "--device", "gpu", "--out", "db", "--json"]);
+        expect(&mut command, code)
+    };
+    let tuned = text(&tune(0).stdout);
+    assert!(folder.join("db/winners.json").exists(), "{tuned}");
+
+    // Another solver, in which one field is another: what a launch passes is what the kernel reads.
+    let (_, solver) = spec.split_once("[[solver]]").unwrap();
+    let mistaken = solver.replace("\"Step\"", "\"Mistaken\"").replace("{ f64 = [1.0, 1.0] }", "{ f64 = [1.0, 1.5] }");
+    write(folder, "spec.toml", &format!("{spec}\n[[solver]]{mistaken}"));
+    let report = json(&bluefin().current_dir(folder).args(CHECK).output().unwrap());
+    assert_eq!(report["right"], 1, "{report:#}");
+    let wrong = report["candidates"].as_array().unwrap().iter().find(|one| one["solver"] == "Mistaken").unwrap();
+    assert_eq!(wrong["result"], "wrong_result", "{report:#}");
+
+    // One that is not as large as the kernel's, in an executor and before a runtime reads beyond it.
+    let small = spec.replace(", { f64 = [1.0, 1.0] }, { i1 = false }", "");
+    write(folder, "spec.toml", &small);
+    let expected = "arguments[0]: found a structure of 24 bytes, expected the 48 bytes of its parameter";
+    let report = json(&bluefin().current_dir(folder).args(CHECK).output().unwrap());
+    let candidate = &report["candidates"][0];
+    assert_eq!(candidate["result"], "launch_failure", "{report:#}");
+    assert!(candidate["detail"].as_str().unwrap().contains(expected), "{report:#}");
+    let _ = std::fs::remove_dir_all(folder.join("db"));
+    let failed = tune(1);
+    let said = format!("{}{}", text(&failed.stdout), text(&failed.stderr));
+    assert!(said.contains(expected), "{said}");
+    let beyond = small.replace("{ f32 = 1.0 }] }, {", "{ f32 = 1.0 }], size = 16 }, {");
+    write(folder, "spec.toml", &beyond);
+    let error = text(&expect(bluefin().current_dir(folder).args(CHECK), 1).stderr);
+    assert!(error.contains("arguments[0].struct[2]: found \"bytes 16 to 20\""), "{error}");
 }

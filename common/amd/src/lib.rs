@@ -48,7 +48,7 @@ pub use guard::{Guard, Guarded};
 pub use isa::disassemble;
 pub use launch::{Launch, Options, Report};
 pub use memory::{Memory, Outside};
-pub use object::{Argument, Kernel};
+pub use object::{Argument, Kernel, parameters};
 pub use program::Program;
 pub use target::{Generation, TARGETS, Target};
 pub use verdict::{Access, Failure, Fault, Missing, Other, Place, Site, Use, Verdict};

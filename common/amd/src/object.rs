@@ -266,6 +266,27 @@ impl CodeObject {
     }
 }
 
+/// The bytes of each parameter of the kernels in a code object, hidden ones left out, by the kernels' symbols. `None` of what is none of AMD's.
+#[must_use]
+pub fn parameters(bytes: &[u8]) -> Option<BTreeMap<String, Vec<u32>>> {
+    let file = ElfFile64::<LittleEndian>::parse(bytes).ok()?;
+    let endian = file.endian();
+    let mut sizes = None;
+    for segment in file.elf_program_headers() {
+        let Ok(Some(mut notes)) = segment.notes(endian, bytes) else { continue };
+        while let Ok(Some(note)) = notes.next() {
+            if note.name() == b"AMDGPU" && note.n_type(endian).0 == NT_AMDGPU_METADATA {
+                let of = |described: Described| {
+                    let visible = described.arguments.into_iter().filter(|argument| !argument.is_hidden());
+                    visible.map(|argument| argument.size).collect()
+                };
+                sizes = Some(metadata(note.desc()).ok()?.into_iter().map(|(name, found)| (name, of(found))).collect());
+            }
+        }
+    }
+    sizes
+}
+
 /// Address and words of each section of code.
 pub(crate) fn sections<'a>(file: &impl Object<'a>) -> Vec<(u64, Vec<u32>)> {
     let of_code = file.sections().filter(|section| section.kind() == SectionKind::Text);

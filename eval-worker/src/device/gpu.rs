@@ -39,6 +39,7 @@ use self::telemetry::{Heat, Telemetry};
 use super::bindings::{Addresses, Bindings};
 use super::info::{DeviceInfo, Listing};
 use super::{Buffers, Description, Device, DeviceError, MAX_RUNS, Run, check_memory, image};
+use crate::parameters::Parameters;
 use crate::timing::{Caches, Sample};
 
 /// Launches of the memory fill that is the spin of a GPU without kernels of ours.
@@ -86,8 +87,11 @@ pub struct Gpu {
     broken: Cell<bool>,
 }
 
-/// A loaded artifact: its code objects.
-pub struct Module(Rc<[memory::Module]>);
+/// A loaded artifact: its code objects, and what their kernels take.
+pub struct Module {
+    objects: Rc<[memory::Module]>,
+    parameters: Parameters,
+}
 
 /// Kernels with the arguments of all copies.
 pub struct Bound {
@@ -364,7 +368,8 @@ impl Device for Gpu {
             image::check(code, &self.description.target)?;
             self.note(memory::Module::load(&self.runtime, code))
         };
-        Ok(Module(objects.iter().map(load).collect::<Result<_, _>>()?))
+        let parameters = Parameters::of(&objects);
+        Ok(Module { objects: objects.iter().map(load).collect::<Result<_, _>>()?, parameters })
     }
 
     fn bind(
@@ -378,7 +383,8 @@ impl Device for Gpu {
         let kernel = |launch: &Launch| {
             let entry = CString::new(launch.entry.as_str())
                 .map_err(|_| DeviceError::Load(format!("entry: found {:?}, which has a zero byte", launch.entry)))?;
-            let function = find(&module.0, &entry)?;
+            module.parameters.fit(launch).map_err(DeviceError::Launch)?;
+            let function = find(&module.objects, &entry)?;
             let kernel = Kernel { function, grid: launch.grid, block: launch.block, shared: launch.shared };
             self.runtime.questions.fits(&kernel, &launch.entry, self.shared_memory())?;
             if let Special::Cuda(special) = &self.runtime.special {
@@ -390,7 +396,7 @@ impl Device for Gpu {
             kernels: self.note(launches.iter().map(kernel).collect())?,
             bindings: Bindings::new(launches, &addresses, &|tensor, address| self.runtime.tensor_map(tensor, address))?,
             _memory: [Some(buffers.memory.clone()), workspace.cloned()],
-            _module: Rc::clone(&module.0),
+            _module: Rc::clone(&module.objects),
         })
     }
 
