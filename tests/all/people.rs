@@ -294,6 +294,8 @@ fn blocks_of_cub() {
     // There a warp is a wave.
     let of_hip = kernel.replace("cub/cub.cuh", "hipcub/hipcub.hpp").replace("cub::", "hipcub::");
     right(&known, "people.hip", "found", HIP, &of_hip);
+    let renamed = kernel.replace("#include <cub/cub.cuh>", "#include <hipcub/hipcub.hpp>\nnamespace cub = hipcub;");
+    right(&known, "people.hip", "found", HIP, &renamed);
 }
 
 /// Halves and bytes of a word at once, and sums of which the larger is taken.

@@ -38,13 +38,11 @@ BLUEFIN_BOTH bluefin_bfloat __low2bfloat16(bluefin_bfloat2 x) { return x.x; }
 BLUEFIN_BOTH bluefin_bfloat __high2bfloat16(bluefin_bfloat2 x) { return x.y; }
 BLUEFIN_ADDS(bluefin_bfloat, bluefin_bfloat2)
 
-#if BLUEFIN_CUDA
+// A file for both includes either header, whatever its dialect is taken for.
 using __nv_bfloat16 = bluefin_bfloat;
 using nv_bfloat16 = bluefin_bfloat;
 using __nv_bfloat162 = bluefin_bfloat2;
 using nv_bfloat162 = bluefin_bfloat2;
-#else
 using __hip_bfloat16 = bluefin_bfloat;
 using __hip_bfloat162 = bluefin_bfloat2;
 using hip_bfloat16 = bluefin_bfloat;
-#endif

@@ -4,7 +4,20 @@
 
 #include "bluefin/groups.h"
 
+// A file of either dialect may say that the other name stands for its own.
+#if BLUEFIN_CUDA
+namespace cub {}
+namespace hipcub = cub;
+#else
+namespace hipcub {}
+namespace cub = hipcub;
+#endif
+
+#if BLUEFIN_CUDA
 namespace cub {
+#else
+namespace hipcub {
+#endif
 struct Sum {
     template <class T> BLUEFIN_MEMBER T operator()(const T& a, const T& b) const { return a + b; }
 };
@@ -265,5 +278,4 @@ template <class T, int X, int N, BlockStoreAlgorithm HOW = BLOCK_STORE_DIRECT, i
         }
     }
 };
-}  // namespace cub
-namespace hipcub = cub;
+}  // namespace cub, or hipcub
