@@ -30,7 +30,9 @@ fn a_spec_is_written_from_files_that_lie_together() {
     let kernel = "__global__ void scale(REAL* p, Params q) { if (blockIdx.x == 0 && threadIdx.x < ROWS) p[threadIdx.x] = STEP * ROWS + p[threadIdx.x]; }\n";
     write(folder.path(), "kernels.cu", kernel);
     let main = "#include \"reference.h\"\n#define ROWS 8\nstruct Params { int a; };\n#include \"kernels.cu\"\nint main() { return golden(); }\n";
-    write(folder.path(), "main.cu", main);
+    // By way of another file.
+    write(folder.path(), "moves.cpp", "#include \"kernels.cu\"\n");
+    write(folder.path(), "main.cu", &main.replace("kernels.cu", "moves.cpp"));
     let said = init(&["kernels.cu", "-o", "spec.toml"]);
     assert!(
         said.contains("kernels.cu does not compile alone: the spec's source is main.cu, which includes it"),

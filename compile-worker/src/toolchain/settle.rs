@@ -1,5 +1,6 @@
 //! The draft of a kernel spec for GPUs with what clang says of it: types, and what its file needs to compile.
 
+use std::collections::VecDeque;
 use std::path::Path;
 
 use bluefin_kernel_spec::draft::{Draft, Kernel, Language, is_included};
@@ -50,10 +51,20 @@ fn resolve(draft: &mut Draft) -> Result<Types, Error> {
     }
 }
 
-/// The draft of a file of `folder` that includes that of `draft`, and has what its kernels need.
+/// Files that are tried in the place of one that does not compile alone, at most.
+const MAX_TRIED: usize = 12;
+
+/// The draft of a file of `folder` that includes that of `draft`, itself or by way of others, and has what its kernels need.
 fn including(draft: &Draft, folder: &Path) -> Result<Option<(Draft, Types)>, Error> {
     let kernels: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
-    for (source, text) in sources_with(folder, draft.source()) {
+    let mut known = vec![draft.source().to_string()];
+    let mut waiting = VecDeque::from(sources_with(folder, draft.source()));
+    while let Some((source, text)) = waiting.pop_front().filter(|_| known.len() <= MAX_TRIED) {
+        if known.contains(&source) {
+            continue;
+        }
+        waiting.extend(sources_with(folder, &source));
+        known.push(source.clone());
         let mut whole = Draft::new(Language::Gpu, &source, &text, |name| read(&folder.join(name)).ok());
         whole.kernels.retain(|kernel| kernels.contains(&kernel.name.as_str()));
         if whole.kernels.is_empty() {

@@ -3,9 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use bluefin_common::structure::MAX_BYTES;
+
 use super::{Field, Layout, Parameter, ParameterKind, Usage, c};
 use crate::host_code::Token;
 
+/// Fields that are written one by one: a spec has no longer lists.
+const MAX_FIELDS: usize = 256;
 /// Elements of an array that are written one by one.
 const MAX_ELEMENTS: u32 = 32;
 /// Names of a vector's elements.
@@ -14,6 +18,9 @@ const COMPONENTS: [&str; 4] = ["x", "y", "z", "w"];
 /// The parameter `parameter` as a structure of this layout. Names of `taken` are other parameters'; those of its fields are added.
 pub(super) fn set(parameter: &mut Parameter, layout: &Layout, taken: &mut BTreeSet<String>, files: &[Vec<Token<'_>>]) {
     let ParameterKind::Other { spelled, .. } = &parameter.kind else { return };
+    if layout.size > MAX_BYTES || layout.fields.len() > MAX_FIELDS {
+        return;
+    }
     let spelled = spelled.clone();
     let mut fields = Vec::with_capacity(layout.fields.len());
     let mut end = 0;
@@ -122,7 +129,7 @@ pub(super) fn argument(
         if text.starts_with('{') {
             let _ = if end.next_multiple_of(own) == *at { write!(text, " }}") } else { write!(text, ", at = {at} }}") };
         }
-        (end, natural) = (at + width * count, natural.max(own));
+        (end, natural) = (at + width * count, natural.max(width));
         texts.push(text);
     }
     let mut text = format!("{{ struct = [{}]", texts.join(", "));
@@ -132,13 +139,12 @@ pub(super) fn argument(
     if end.next_multiple_of(*alignment).max(1) != *bytes {
         let _ = write!(text, ", size = {bytes}");
     }
-    if fields.is_empty() {
-        remarks.push(format!("{name} is a {spelled}, of which no field is known: {bytes} bytes of zeros"));
-    } else {
-        let values =
-            if ones.is_empty() { String::new() } else { format!(", in which {} are 1 or false here", ones.join(", ")) };
-        remarks.push(format!("{name} is a {spelled}{values}"));
-    }
+    remarks.push(match ones.as_slice() {
+        [] if fields.is_empty() && *bytes == 1 => format!("{name} is a {spelled}, which has no fields"),
+        [] if fields.is_empty() => format!("{name} is a {spelled}, of which no field is known: {bytes} bytes of zeros"),
+        [] => format!("{name} is a {spelled}"),
+        ones => format!("{name} is a {spelled}, in which {} are 1 or false here", ones.join(", ")),
+    });
     if !zeros.is_empty() {
         remarks.push(format!("zeros are in {name} for what is no buffer and no number: {}", zeros.join(", ")));
     }

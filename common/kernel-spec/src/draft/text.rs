@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use bluefin_common::structure::MAX_BYTES;
+
 use super::{Draft, Field, Kernel, Language, Parameter, ParameterKind, Usage, structure};
 
 /// Words by which people name a kernel that is slow and right.
@@ -309,7 +311,10 @@ fn argument(parameter: &Parameter, language: Language, shared: &Shared, remarks:
             remarks.push(format!(
                 "{name} is a {spelled}, whose fields are not known: name them in their order, as in {{ struct = [\"x\", {{ i32 = \"n\" }}] }}"
             ));
-            bytes.map_or_else(|| "{ i32 = 0 }".to_string(), |bytes| format!("{{ struct = [], size = {bytes} }}"))
+            match bytes {
+                Some(bytes) if *bytes <= MAX_BYTES => format!("{{ struct = [], size = {bytes} }}"),
+                _ => "{ i32 = 0 }".to_string(),
+            }
         }
     })
 }
