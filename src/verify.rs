@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::slice;
 
 use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::gemm::kind::ProductKindArgs;
@@ -15,7 +16,7 @@ use bluefin_campaign::verify::{
 };
 use bluefin_common::arch;
 use bluefin_producer::plan::CandidateBudget;
-use bluefin_serving::Engine;
+use bluefin_serving::{Engine, files};
 use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
 use serde_json::json;
@@ -30,13 +31,13 @@ use crate::workers::LoadArgs;
     bluefin verify tuned/*.json --hidden 4096 --topk 2 --installed venv/lib/python3.12/site-packages/vllm --known old/ --fix\n  \
     bluefin verify tuned.yaml --known fallback.yaml --retune\n  \
     bluefin verify out/triton-cache --triton kernels --fix\n\n\
-    Files of vLLM or SGLang for mixtures of experts (.json), of tune_gemm.py (.yaml), or folders that are a cache of Triton's. The default is the engine's row \
+    Files of vLLM or SGLang for mixtures of experts (.json) or folders of them, of tune_gemm.py (.yaml), or folders that are a cache of Triton's. The default is the engine's row \
     without a file, the default config of the kernel of tune-gemm, and the config that the program runs by without the cache. The row, the default, and the row \
     of --known are timed in turns, anew each time. FASTER and SLOWER: their intervals do not meet. Exit code 1 if a row is slower than the default, or fails, \
     and is not replaced."
 )]
 pub struct VerifyArgs {
-    /// Files, or folders that are a cache of Triton's: all of one kind
+    /// Files, folders with those of an engine, or folders that are a cache of Triton's: all of one kind
     #[arg(value_name = "FILE|DIR", required = true)]
     files: Vec<PathBuf>,
     /// The best rows that are known: a file, or a folder that may have one of the same name; of a cache another one
@@ -149,9 +150,12 @@ impl VerifyArgs {
 
     /// All files, which are of one kind.
     fn subjects(&self) -> anyhow::Result<Vec<Box<dyn Subject>>> {
-        let kinds = self.files.iter().map(|path| FileKind::of(path)).collect::<anyhow::Result<Vec<_>>>()?;
+        // A folder without config files may be a cache of Triton's.
+        let of = |path: &PathBuf| files::list(slice::from_ref(path)).unwrap_or_else(|_| vec![path.clone()]);
+        let files: Vec<PathBuf> = self.files.iter().flat_map(of).collect();
+        let kinds = files.iter().map(|path| FileKind::of(path)).collect::<anyhow::Result<Vec<_>>>()?;
         let kind = kinds.first().copied().unwrap_or(FileKind::Layer);
-        if let Some((path, other)) = self.files.iter().zip(kinds).find(|(_, other)| *other != kind) {
+        if let Some((path, other)) = files.iter().zip(kinds).find(|(_, other)| *other != kind) {
             let (path, found, expected) = (path.display(), other.name(), kind.name());
             return Err(crate::usage(format!("{path}: found {found}, expected {expected} as the first is")));
         }
@@ -165,11 +169,11 @@ impl VerifyArgs {
         }
         let known = self.known.as_deref();
         match kind {
-            FileKind::Layer => self.layer.read(&self.files, known),
+            FileKind::Layer => self.layer.read(&files, known),
             FileKind::Products => {
                 let kind = self.products.kind()?;
                 let read = |path: &PathBuf| ProductFile::read(path, known, kind, |note| say!("{note}"));
-                self.files.iter().map(|path| Ok(Box::new(read(path)?) as Box<dyn Subject>)).collect()
+                files.iter().map(|path| Ok(Box::new(read(path)?) as Box<dyn Subject>)).collect()
             }
             FileKind::Cache => {
                 let kernels = self.triton.as_ref();
@@ -177,7 +181,7 @@ impl VerifyArgs {
                     crate::usage("a cache of Triton's: name the kernels of its program with --triton")
                 })?;
                 let read = |path: &PathBuf| CacheFolder::read(path, known, kernels);
-                self.files.iter().map(|path| Ok(Box::new(read(path)?) as Box<dyn Subject>)).collect()
+                files.iter().map(|path| Ok(Box::new(read(path)?) as Box<dyn Subject>)).collect()
             }
         }
     }

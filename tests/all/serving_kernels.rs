@@ -381,6 +381,13 @@ fn a_row_that_loses_to_the_default_is_told_and_replaced() {
     let fixed = bench.verified();
     assert_eq!((&fixed["4"]["BLOCK_SIZE_K"], &fixed["4"]["SPLIT_K"]), (&128.into(), &1.into()), "{fixed}");
 
+    // A folder stands for the files in it.
+    std::fs::create_dir(bench.folder().join("tuned")).unwrap();
+    std::fs::write(bench.folder().join("tuned").join(VERIFIED), rows_of(&[RUNS])).unwrap();
+    let in_folder = ["verify", "tuned", "--hidden", "16", "--topk", "1", "--device", "gpu", "--fix"];
+    let said = text(&expect(&mut bench.command(&in_folder), 0).stdout);
+    assert!(said.starts_with(&format!("tuned/{VERIFIED}:\n")), "{said}");
+
     let stranger = format!("triton_3_6_0/{VERIFIED}");
     std::fs::create_dir(bench.folder().join("triton_3_6_0")).unwrap();
     std::fs::write(bench.folder().join(&stranger), &rows).unwrap();

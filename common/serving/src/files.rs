@@ -59,7 +59,10 @@ pub fn read_all(paths: &[PathBuf], engine: Option<Engine>) -> Result<Vec<Found>,
 }
 
 /// The files that paths stand for.
-fn list(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+///
+/// # Errors
+/// If the system does not let a folder be read, or one has none.
+pub fn list(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     for path in paths {
         if !path.is_dir() {

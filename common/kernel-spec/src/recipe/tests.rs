@@ -315,11 +315,11 @@ fn a_run_of_a_candidate_computes_all_draws_and_the_one_that_is_compared_last() {
     };
     let at = |buffer, bytes| Argument::BufferAt { buffer, bytes };
     let blocked = build("Blocked", vec![Value::Int(4)]);
-    let out = Argument::Buffer(4);
-    assert_eq!(blocked.launches[0].arguments, [at(1, 512), at(2, 256), at(3, 256), Argument::Buffer(0), out]);
+    let out = || Argument::Buffer(4);
+    assert_eq!(blocked.launches[0].arguments, [at(1, 512), at(2, 256), at(3, 256), Argument::Buffer(0), out()]);
     let further: Vec<_> = blocked.draws.iter().map(|launches| launches[0].arguments.clone()).collect();
-    let second = vec![at(1, 1024 + 512), at(2, 512 + 256), at(3, 512 + 256), at(0, 512), out];
-    let third = vec![at(1, 2048 + 512), at(2, 1024 + 256), at(3, 1024 + 256), at(0, 1024), out];
+    let second = vec![at(1, 1024 + 512), at(2, 512 + 256), at(3, 512 + 256), at(0, 512), out()];
+    let third = vec![at(1, 2048 + 512), at(2, 1024 + 256), at(3, 1024 + 256), at(0, 1024), out()];
     assert_eq!(further, [second, third]);
     assert!(build("Plain", Vec::new()).draws.is_empty(), "the reference answers for the first");
     // What is sorted is the draw's own routing.
