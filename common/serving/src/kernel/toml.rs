@@ -97,6 +97,9 @@ fn head(asked: &Asked<'_>, source: &Source, includes: &[String]) -> String {
 const LARGE: u64 = 512 << 20;
 /// Draws of the routing in one time.
 const DRAWS: u32 = 4;
+/// The same of few experts, whose blocks are few: one more or less is much.
+const DRAWS_OF_FEW: u32 = 8;
+const FEW: u32 = 16;
 
 /// How many draws one time is of: one where weights would be in the cache after the first, or where activations are sorted for each.
 fn draws(asked: &Asked<'_>) -> u32 {
@@ -105,7 +108,11 @@ fn draws(asked: &Asked<'_>) -> u32 {
     // A byte of each element at most, where it is not known to be more.
     let bytes = if shape.storage.dtype.is_none() { 2 * elements } else { elements };
     let is_sorted = asked.down.is_some() && asked.takes_descriptors();
-    if is_sorted || bytes < LARGE { 1 } else { DRAWS }
+    match shape.experts {
+        _ if is_sorted || bytes < LARGE => 1,
+        ..=FEW => DRAWS_OF_FEW,
+        _ => DRAWS,
+    }
 }
 
 fn buffers(asked: &Asked<'_>, operands: Operands, text: &mut String) {
