@@ -60,7 +60,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "s_wait_alu",
     "s_wait_event",
     "s_wait_expcnt",
-    "s_wait_samplecnt",
     "s_wait_bvhcnt",
     "s_prefetch_inst",
     "s_prefetch_inst_pc_rel",
@@ -130,6 +129,7 @@ impl Decoder<'_> {
             let counter = match memory.space {
                 Space::Lds => Some(Counter::Scalar),
                 Space::Flat => None,
+                Space::Image if matches!(memory.kind, MemoryKind::Sample(_)) => Some(Counter::Sampler),
                 Space::Global | Space::Scratch | Space::Buffer | Space::Image => Some(Counter::Vector),
             };
             let loads = matches!(
@@ -137,6 +137,7 @@ impl Decoder<'_> {
                 MemoryKind::Load { .. }
                     | MemoryKind::LoadTwo { .. }
                     | MemoryKind::LoadTyped(_)
+                    | MemoryKind::Sample(_)
                     | MemoryKind::ImageSize(_)
             );
             let half = match memory.kind {

@@ -11,6 +11,7 @@ mod matrix;
 mod memory;
 mod packed;
 mod result;
+mod sampler;
 mod scalar;
 mod scratch;
 mod sources;

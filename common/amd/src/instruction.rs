@@ -2,9 +2,11 @@
 
 mod cross;
 mod image;
+mod wait;
 
 pub(crate) use self::cross::{Cross, Exchange};
-pub(crate) use self::image::{Extent, ImageAddress};
+pub(crate) use self::image::{Extent, ImageAddress, Sampling};
+pub(crate) use self::wait::{Counter, Wait};
 use crate::matrix::{Layout, Matrix, Modifiers as MatrixModifiers, Refused};
 use crate::operations::memory::{Atomic, Kind as MemoryKind, Space, Transposed};
 use crate::operations::scalar;
@@ -240,7 +242,7 @@ impl Address {
         match *self {
             Self::Lds(at) => vec![at],
             Self::M0 | Self::ByLane(_) => Vec::new(),
-            Self::Image(image) => image.registers.into_iter().flatten().collect(),
+            Self::Image(image) => image.vgprs(),
             Self::Pair(at) => vec![at, at + 1],
             Self::Base(_, at) | Self::Offset(at, _) => at.into_iter().collect(),
             Self::Descriptor { index, offset, .. } => index.into_iter().chain(offset).collect(),
@@ -340,17 +342,6 @@ pub(crate) struct Sums {
     pub reference: Source,
     pub sums: [Source; 4],
     pub saturate: bool,
-}
-
-/// What `s_waitcnt` waits for: at most so many of each kind may be under way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wait {
-    pub vector: Option<u8>,
-    pub scalar: Option<u8>,
-    pub stores: Option<u8>,
-    /// Of LDS alone, and of scalar memory alone, where they are counted apart.
-    pub lds: Option<u8>,
-    pub constants: Option<u8>,
 }
 
 pub(crate) enum Action {
@@ -467,13 +458,6 @@ pub(crate) enum Hardware {
     Cycles,
     CyclesLow,
     CyclesHigh,
-}
-
-/// One of the counters of what is under way, which `s_waitcnt` waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counter {
-    Vector,
-    Scalar,
 }
 
 /// Vector registers: the first, how many, and which half of them where that is all (the upper one if true).

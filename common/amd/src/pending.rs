@@ -3,6 +3,9 @@
 //! Vector memory returns in the order of issue, LDS too; scalar loads return in any order, and flat accesses may be either
 //! ("S_WAITCNT" and "Data dependency resolution" of the instruction set documents). A count that was waited for says that the youngest so
 //! many of what is ordered may be missing, and all that is not ordered unless the count is 0.
+//!
+//! Samples of images are vector memory. LLVM's `SIInsertWaitcnts` has them in no order with other loads where both write a register, though one
+//! counter counts both up to gfx11; gfx12 has a counter for each.
 
 use crate::instruction::{Counter, Span, Touches, Wait};
 use crate::registers::{LANES, sgpr_name, vgpr_name};
@@ -24,6 +27,8 @@ struct Entry {
     vgprs: Span,
     sgprs: u128,
     ordered: bool,
+    /// A sample of an image.
+    sampled: bool,
     lds: LdsTouches,
 }
 
@@ -111,14 +116,23 @@ impl Queue {
         self.vgprs[usize::from(at / 64)] >> (at % 64) & 1 == 1
     }
 
-    /// Halves of a register may be under way apart.
-    fn vgpr(&self, (first, count, half): Span, counter: &'static str) -> Option<TooEarly> {
+    fn vgpr(&self, span: Span, counter: &'static str) -> Option<TooEarly> {
+        self.vgpr_among(span, counter, |_| true)
+    }
+
+    /// Of some entries. Halves of a register may be under way apart.
+    fn vgpr_among(
+        &self,
+        (first, count, half): Span,
+        counter: &'static str,
+        among: impl Fn(&Entry) -> bool,
+    ) -> Option<TooEarly> {
         (first..first + count).find(|at| self.has(*at))?;
         let covering = |at: u16| {
             self.entries.iter().rev().find(|entry| {
                 let (begin, count, of) = entry.vgprs;
                 let other = half.is_some() && of.is_some() && half != of;
-                (begin..begin + count).contains(&at) && !other
+                (begin..begin + count).contains(&at) && !other && among(entry)
             })
         };
         let (at, entry) = (first..first + count).find_map(|at| Some((at, covering(at)?)))?;
@@ -157,28 +171,50 @@ impl Pending {
 
     /// A vector memory access other than a flat one; stores have no registers.
     pub fn vector(&mut self, instruction: usize, vgprs: Span) {
-        self.vector.push(Entry { instruction, vgprs, sgprs: 0, ordered: true, lds: [None, None] }, MOST_VECTOR);
+        self.vector.push(
+            Entry { instruction, vgprs, sgprs: 0, ordered: true, sampled: false, lds: [None, None] },
+            MOST_VECTOR,
+        );
+    }
+
+    /// A sample of an image.
+    pub fn sample(&mut self, instruction: usize, vgprs: Span) {
+        self.vector
+            .push(Entry { instruction, vgprs, sgprs: 0, ordered: true, sampled: true, lds: [None, None] }, MOST_VECTOR);
     }
 
     /// A load to LDS, which a barrier does not order before it was waited for.
     pub fn vector_to_lds(&mut self, instruction: usize, touch: Box<LdsTouch>) {
-        let entry = Entry { instruction, vgprs: (0, 0, None), sgprs: 0, ordered: true, lds: [Some(touch), None] };
+        let entry = Entry {
+            instruction,
+            vgprs: (0, 0, None),
+            sgprs: 0,
+            ordered: true,
+            sampled: false,
+            lds: [Some(touch), None],
+        };
         self.vector.push(entry, MOST_VECTOR);
     }
 
     pub fn flat(&mut self, instruction: usize, vgprs: Span) {
-        self.vector.push(Entry { instruction, vgprs, sgprs: 0, ordered: false, lds: [None, None] }, MOST_VECTOR);
-        self.scalar.push(Entry { instruction, vgprs, sgprs: 0, ordered: false, lds: [None, None] }, self.most_scalar);
+        self.vector.push(
+            Entry { instruction, vgprs, sgprs: 0, ordered: false, sampled: false, lds: [None, None] },
+            MOST_VECTOR,
+        );
+        self.scalar.push(
+            Entry { instruction, vgprs, sgprs: 0, ordered: false, sampled: false, lds: [None, None] },
+            self.most_scalar,
+        );
     }
 
     pub fn lds(&mut self, instruction: usize, vgprs: Span, lds: LdsTouches) {
-        self.scalar.push(Entry { instruction, vgprs, sgprs: 0, ordered: true, lds }, self.most_scalar);
+        self.scalar.push(Entry { instruction, vgprs, sgprs: 0, ordered: true, sampled: false, lds }, self.most_scalar);
     }
 
     pub fn scalar(&mut self, instruction: usize, first: u8, count: u8) {
         let sgprs = (first..first + count).fold(0, |all, at| all | 1 << at);
         self.scalar.push(
-            Entry { instruction, vgprs: (0, 0, None), sgprs, ordered: false, lds: [None, None] },
+            Entry { instruction, vgprs: (0, 0, None), sgprs, ordered: false, sampled: false, lds: [None, None] },
             self.most_scalar,
         );
     }
@@ -198,6 +234,12 @@ impl Pending {
         }
         if let Some(limit) = wait.constants {
             self.scalar.wait_among(usize::from(limit), |entry| entry.sgprs != 0);
+        }
+        if let Some(limit) = wait.loads {
+            self.vector.wait_among(usize::from(limit), |entry| !entry.sampled);
+        }
+        if let Some(limit) = wait.samples {
+            self.vector.wait_among(usize::from(limit), |entry| entry.sampled);
         }
         count(self) < before
     }
@@ -224,7 +266,10 @@ impl Pending {
     pub fn too_early(&self, touches: &Touches) -> Option<TooEarly> {
         let loaded = touches.loaded.and_then(|(vgprs, counter)| match counter {
             // What returns in order may be loaded over.
-            Counter::Vector => self.scalar.vgpr(vgprs, "lgkmcnt"),
+            Counter::Vector | Counter::Sampler => {
+                let other = |entry: &Entry| entry.sampled != (counter == Counter::Sampler);
+                self.scalar.vgpr(vgprs, "lgkmcnt").or_else(|| self.vector.vgpr_among(vgprs, "vmcnt", other))
+            }
             Counter::Scalar => self.vector.vgpr(vgprs, "vmcnt"),
         });
         if loaded.is_some() {
@@ -320,6 +365,26 @@ mod tests {
         let over = |counter| Touches { loaded: Some(((3, 1, None), counter)), ..Touches::default() };
         assert!(pending.too_early(&over(Counter::Vector)).is_none());
         assert!(pending.too_early(&over(Counter::Scalar)).is_some());
+    }
+
+    #[test]
+    fn samples_return_in_an_order_of_their_own() {
+        let over = |counter| Touches { loaded: Some(((3, 1, None), counter)), ..Touches::default() };
+        let mut pending = Pending::new(15);
+        pending.sample(0, (3, 1, None));
+        pending.vector(1, (4, 1, None));
+        assert!(pending.too_early(&over(Counter::Sampler)).is_none());
+        assert!(pending.too_early(&over(Counter::Vector)).is_some());
+        // Of gfx12, each has a count.
+        pending.wait(Wait { loads: Some(0), ..Wait::default() });
+        assert!(early(&pending, 3) && !early(&pending, 4));
+        pending.wait(Wait { samples: Some(0), ..Wait::default() });
+        assert!(pending.is_empty());
+        // Up to gfx11, both have one.
+        pending.sample(0, (3, 1, None));
+        pending.vector(1, (4, 1, None));
+        wait(&mut pending, Some(1), None);
+        assert!(!early(&pending, 3) && early(&pending, 4));
     }
 
     #[test]

@@ -138,11 +138,12 @@ fn split_wait(name: &str, simm16: u16) -> Option<Wait> {
     let (first, second) = (Some((simm16 >> 8 & 63) as u8), Some((simm16 & 63) as u8));
     let none = Wait::default();
     Some(match name {
-        "s_wait_loadcnt" => Wait { vector: second, ..none },
+        "s_wait_loadcnt" => Wait { loads: second, ..none },
         "s_wait_storecnt" => Wait { stores: second, ..none },
+        "s_wait_samplecnt" => Wait { samples: second, ..none },
         "s_wait_dscnt" => Wait { lds: second, ..none },
         "s_wait_kmcnt" => Wait { constants: Some((simm16 & 31) as u8), ..none },
-        "s_wait_loadcnt_dscnt" => Wait { vector: first, lds: second, ..none },
+        "s_wait_loadcnt_dscnt" => Wait { loads: first, lds: second, ..none },
         "s_wait_storecnt_dscnt" => Wait { stores: first, lds: second, ..none },
         _ => return None,
     })

@@ -31,6 +31,9 @@ pub(super) struct Image {
     slices: u64,
     /// Texels from a row to the next one, 0 if that is not said.
     pitch: u64,
+    /// Bytes of a texel, and from a row to the next one.
+    texel: u64,
+    row: u64,
     /// Its number, as typed buffers have it.
     pub format: u8,
     /// The word with "DST_SEL".
@@ -74,7 +77,8 @@ impl Image {
             Extent::Volume => (0, deepest + 1),
             Extent::Lines | Extent::Planes => (base, (deepest + 1).saturating_sub(base)),
         };
-        Ok(Self {
+        let number = u8::try_from(number).unwrap_or(0);
+        let image = Self {
             base: bits(0, 40) << 8,
             extent,
             width: width + 1,
@@ -82,9 +86,22 @@ impl Image {
             first,
             slices,
             pitch: if pitch == 0 { 0 } else { pitch + 1 },
-            format: u8::try_from(number).unwrap_or(0),
+            texel: format(number, generation).map_or(1, |format| format.bytes() as u64),
+            row: 0,
+            format: number,
             select: words[3],
-        })
+        };
+        Ok(Self { row: image.row()?, ..image })
+    }
+
+    /// How many texels, rows, and slices of a volume or elements of an array there are.
+    pub fn size(&self) -> [u64; 3] {
+        [self.width, self.height, self.slices]
+    }
+
+    /// The address of a texel of the image.
+    pub fn address(&self, [x, y, z]: [u64; 3]) -> u64 {
+        self.base + ((self.first + z) * self.height + y) * self.row + x * self.texel
     }
 
     /// # Errors
@@ -95,14 +112,14 @@ impl Image {
     }
 
     /// Bytes from a row to the next one.
-    fn row(&self, texel: u64) -> Result<u64, &'static str> {
+    fn row(&self) -> Result<u64, &'static str> {
         if self.extent.has_slices() {
-            return Ok((self.width * texel).next_multiple_of(ROW));
+            return Ok((self.width * self.texel).next_multiple_of(ROW));
         }
-        match (self.pitch, self.width * texel) {
+        match (self.pitch, self.width * self.texel) {
             (0, row) if self.height == 1 || row.is_multiple_of(ROW) => Ok(row),
             (0, _) => Err("an image whose rows have a length that is not said"),
-            (pitch, _) => Ok(pitch * texel),
+            (pitch, _) => Ok(pitch * self.texel),
         }
     }
 }
@@ -112,7 +129,7 @@ fn refused(what: &str) -> Box<Raised> {
 }
 
 /// A coordinate of each lane, or a level; 0 where there is none.
-fn coordinate(registers: &Registers, address: &ImageAddress, at: usize) -> [u64; LANES] {
+pub(super) fn coordinate(registers: &Registers, address: &ImageAddress, at: usize) -> [u64; LANES] {
     let (register, shift, bits) = if address.halves { (at / 2, 16 * (at % 2), 16) } else { (at, 0, 32) };
     let register = address.registers.get(register).copied().flatten();
     register.map_or([0; LANES], |register| {
@@ -144,12 +161,14 @@ pub(super) fn addresses(
     for (word, register) in words.iter_mut().zip(&registers.s[own]) {
         *word = *register;
     }
-    for register in address.registers.into_iter().flatten() {
+    for register in address.vgprs() {
         check_address(wave, registers.poisoned(register), exec)?;
     }
     let image = Image::read(words, generation, address.extent).map_err(refused)?;
-    let texel = format(image.format, generation).map_or(1, |format| format.bytes() as u64);
-    let row = image.row(texel).map_err(refused)?;
+    // A sample has several texels, each found when it is read.
+    if address.sampling.is_some() {
+        return Ok(([NOWHERE; LANES], image));
+    }
     let across = coordinate(registers, address, 0);
     let (extent, count) = (address.extent, address.extent.coordinates());
     let down = if extent.has_rows() { coordinate(registers, address, 1) } else { [0; LANES] };
@@ -160,7 +179,7 @@ pub(super) fn addresses(
     let mut of = [NOWHERE; LANES];
     for (((of, x), y), z) in of.iter_mut().zip(across).zip(down).zip(inward) {
         if x < image.width && y < image.height && z < image.slices {
-            *of = image.base + ((image.first + z) * image.height + y) * row + x * texel;
+            *of = image.address([x, y, z]);
         }
     }
     Ok((of, image))

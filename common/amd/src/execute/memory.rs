@@ -3,6 +3,7 @@
 mod atomic;
 mod lanes;
 mod load;
+mod sample;
 mod scalar;
 mod store;
 mod typed;
@@ -120,6 +121,7 @@ impl Block<'_> {
             Kind::ExchangeTwo { bytes, .. } => self.exchange_two(wave, memory, addresses, exec, usize::from(bytes))?,
             Kind::ImageSize(which) => image::size(wave, memory, addresses.image.as_ref(), exec, which)?,
             Kind::LoadTyped(typed) => self.load_typed(wave, memory, addresses, exec, typed)?,
+            Kind::Sample(typed) => self.sample(wave, memory, addresses, exec, typed)?,
             Kind::StoreTyped(typed) => self.store_typed(wave, memory, addresses, exec, typed)?,
             Kind::Atomic { kind, bytes, returns } => {
                 if let Some(image) = &addresses.image {
@@ -149,7 +151,7 @@ impl Block<'_> {
         let count = match memory.kind {
             Kind::Load { bytes, .. } => u16::from(bytes.div_ceil(4)),
             Kind::LoadTwo { bytes, .. } => u16::from(bytes / 2),
-            Kind::LoadTyped(typed) => typed.registers(),
+            Kind::LoadTyped(typed) | Kind::Sample(typed) => typed.registers(),
             Kind::ImageSize(which) => which.count_ones() as u16,
             Kind::ExchangeTwo { bytes, .. } => u16::from(bytes / 2),
             Kind::Store { .. } | Kind::StoreTwo { .. } | Kind::StoreTyped(_) | Kind::LoadToLds { .. } => 0,
@@ -165,13 +167,14 @@ impl Block<'_> {
         let half = match memory.kind {
             Kind::Load { form: Form::Low { .. }, .. } if !self.target.is_gfx9() => Some(false),
             Kind::Load { form: Form::High { .. }, .. } if !self.target.is_gfx9() => Some(true),
-            Kind::LoadTyped(typed) if !self.target.is_gfx9() => typed.half(),
+            Kind::LoadTyped(typed) | Kind::Sample(typed) if !self.target.is_gfx9() => typed.half(),
             _ => None,
         };
         let vgprs = (memory.to, count, half);
         match memory.space {
             Space::Flat => wave.pending.flat(at, vgprs),
             Space::Lds => wave.pending.lds(at, vgprs, touches),
+            Space::Image if matches!(memory.kind, Kind::Sample(_)) => wave.pending.sample(at, vgprs),
             Space::Global | Space::Scratch | Space::Buffer | Space::Image => {
                 // Stores of targets that count them apart have no registers to wait for.
                 if count > 0 || !self.target.counts_stores {
@@ -255,6 +258,7 @@ fn touches(pending: &mut Pending, memory: &Memory, addresses: &Addresses, exec: 
         | Kind::Atomic { .. }
         | Kind::ExchangeTwo { .. }
         | Kind::LoadTyped(_)
+        | Kind::Sample(_)
         | Kind::ImageSize(_)
         | Kind::StoreTyped(_) => return [None, None],
     };

@@ -12,6 +12,35 @@ pub(crate) struct ImageAddress {
     pub extent: Extent,
     /// There is a level.
     pub leveled: bool,
+    /// The coordinates are floats.
+    pub sampling: Option<Sampling>,
+}
+
+/// What a sample of an image has beside its coordinates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sampling {
+    /// The first register of the sampler's descriptor, which has four.
+    pub sampler: u8,
+    /// What is ahead of the coordinates: an offset, if `moves`; a bias and derivatives, which choose among levels.
+    pub ahead: [Option<u16>; Self::AHEAD],
+    pub moves: bool,
+    /// Coordinates count texels, whatever the sampler says.
+    pub unnormalized: bool,
+    /// One component of the four texels that a linear filter is made of.
+    pub gathers: bool,
+}
+
+impl Sampling {
+    /// An offset, and derivatives of three coordinates in two directions.
+    pub const AHEAD: usize = 7;
+}
+
+impl ImageAddress {
+    /// All registers of the address.
+    pub fn vgprs(&self) -> Vec<u16> {
+        let ahead = self.sampling.iter().flat_map(|sampling| sampling.ahead);
+        ahead.chain(self.registers).flatten().collect()
+    }
 }
 
 /// What an image is made of.
@@ -61,6 +90,11 @@ impl Extent {
     /// Whether there are slices, or elements of an array.
     pub fn has_slices(self) -> bool {
         matches!(self, Self::Volume | Self::Lines | Self::Planes)
+    }
+
+    /// Whether these are elements of an array.
+    pub fn is_array(self) -> bool {
+        matches!(self, Self::Lines | Self::Planes)
     }
 
     /// How many coordinates a texel has.

@@ -111,6 +111,8 @@ pub(crate) enum Kind {
     /// Elements of a typed buffer.
     LoadTyped(Typed),
     StoreTyped(Typed),
+    /// Texels of an image at coordinates that are floats, filtered, or each for itself.
+    Sample(Typed),
     /// Width, height, depth and levels of an image: those of the bits.
     ImageSize(u8),
 }

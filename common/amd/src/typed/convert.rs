@@ -11,6 +11,9 @@ fn short_of_half(bits: u32) -> u32 {
     15 - bits
 }
 
+/// 1 in FP16.
+const HALF_ONE: u32 = 0x3c00;
+
 fn signed(raw: u32, bits: u32) -> i32 {
     (raw << (32 - bits)) as i32 >> (32 - bits)
 }
@@ -34,10 +37,7 @@ impl Format {
             Numeric::Uint => raw,
             Numeric::Sint if half => signed(raw, bits) as u32 & 0xffff,
             Numeric::Sint => signed(raw, bits) as u32,
-            Numeric::Uscaled => float(f64::from(raw)),
-            Numeric::Sscaled => float(f64::from(signed(raw, bits))),
-            Numeric::Unorm => float(f64::from(raw) / f64::from(ones(bits))),
-            Numeric::Snorm => float((f64::from(signed(raw, bits)) / f64::from(ones(bits - 1))).max(-1.0)),
+            Numeric::Uscaled | Numeric::Sscaled | Numeric::Unorm | Numeric::Snorm => float(self.value(raw, bits)),
             Numeric::Float => {
                 let small = match bits {
                     32 => return if half { truncated(raw) } else { raw },
@@ -46,6 +46,39 @@ impl Format {
                 };
                 if half { u32::from(small) } else { number::half_to_single(small).to_bits() }
             }
+        }
+    }
+
+    /// The number that a component is.
+    pub fn value(&self, raw: u32, bits: u32) -> f64 {
+        match self.numeric {
+            Numeric::Uint | Numeric::Uscaled => f64::from(raw),
+            Numeric::Sint | Numeric::Sscaled => f64::from(signed(raw, bits)),
+            Numeric::Unorm => f64::from(raw) / f64::from(ones(bits)),
+            Numeric::Snorm => (f64::from(signed(raw, bits)) / f64::from(ones(bits - 1))).max(-1.0),
+            Numeric::Float => <F32 as number::Format>::to_f64(self.load(raw, bits, false)),
+        }
+    }
+
+    /// The bits of a component that is 1.
+    pub fn one(&self, bits: u32) -> u32 {
+        match self.numeric {
+            Numeric::Unorm => ones(bits),
+            Numeric::Snorm => ones(bits - 1),
+            Numeric::Uint | Numeric::Sint | Numeric::Uscaled | Numeric::Sscaled => 1,
+            Numeric::Float if bits == 32 => 1f32.to_bits(),
+            Numeric::Float if bits == 16 => HALF_ONE,
+            Numeric::Float => HALF_ONE >> short_of_half(bits),
+        }
+    }
+
+    /// A mean of components of so many bits as a register has it, or a half of one.
+    pub fn mean(&self, value: f64, bits: u32, half: bool) -> u32 {
+        let single = (value as f32).to_bits();
+        match (half, bits) {
+            (true, 32) => truncated(single),
+            (true, _) => u32::from(<F16 as number::Format>::from_f64_nearest(value)),
+            (false, _) => single,
         }
     }
 

@@ -206,3 +206,42 @@ fn other_images_are_refused() {
         assert!(matches!(found.fault, Fault::Unwaited { .. }), "{}: {found}", target.name);
     }
 }
+
+/// Samples are waited for, on gfx12 with a counter of their own.
+#[test]
+fn samples_are_waited_for() {
+    let Some(tools) = Tools::find() else { return };
+    let middle = "v_mov_b32_e32 v8, 0.5\nv_mov_b32_e32 v9, 0.5\n";
+    let sampler = "s_movk_i32 s24, 0x92\ns_mov_b32 s25, 0xfff000\ns_mov_b32 s26, 0x500000\ns_mov_b32 s27, 0\n";
+    for target in targets() {
+        let newest = target.generation == Generation::Rdna4;
+        let sample = at(target, "image_sample_lz", "v[4:7]", "s[24:27] dmask:0xf dim:SQ_RSRC_IMG_2D")
+            .replace("s[16:23] s", "s[16:23], s");
+        let waited = if newest { SHOW.replace("$WAIT", "s_wait_samplecnt 0x0") } else { SHOW.into() };
+        let image = descriptor(target, "s[6:7]", UNORM, 2, 0);
+        // Between 78 56 34 12 and 00 3c 00 c0 of two rows that are the same.
+        let all = found(&tools, target, &format!("{image}{sampler}{middle}{sample}{waited}"), [0, 0]);
+        let mean = |left: u32, right: u32| (f64::from(left + right) / 2.0 / 255.0) as f32;
+        assert_eq!(
+            all[..4],
+            bits([mean(0x78, 0), mean(0x56, 0x3c), mean(0x34, 0), mean(0x12, 0xc0)]),
+            "{}",
+            target.name
+        );
+        let early = refused(&tools, target, &format!("{image}{sampler}{middle}{sample}v_mov_b32_e32 v5, v4\n"), [0, 0]);
+        assert!(matches!(early.fault, Fault::Unwaited { .. }), "{}: {early}", target.name);
+        if newest {
+            let early = refused(&tools, target, &format!("{image}{sampler}{middle}{sample}{SHOW}"), [0, 0]);
+            assert!(matches!(early.fault, Fault::Unwaited { .. }), "{}: {early}", target.name);
+        }
+        // A load in the place of a sample may return before it.
+        let load = at(target, "image_load", "v4", "dmask:0x1 dim:SQ_RSRC_IMG_2D");
+        let over = refused(&tools, target, &format!("{image}{sampler}{middle}{sample}{load}"), [0, 0]);
+        assert!(matches!(over.fault, Fault::Unwaited { .. }), "{}: {over}", target.name);
+        // A coordinate, and a sampler, that nobody wrote.
+        for (coordinates, sampler) in [("v_mov_b32_e32 v8, 0.5\n", sampler), (middle, "s_mov_b32 s24, 0\n")] {
+            let unwritten = refused(&tools, target, &format!("{image}{sampler}{coordinates}{sample}"), [0, 0]);
+            assert!(matches!(unwritten.fault, Fault::Unwritten { .. }), "{}: {unwritten}", target.name);
+        }
+    }
+}

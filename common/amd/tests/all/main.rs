@@ -11,6 +11,7 @@ mod memory;
 mod open;
 mod order;
 mod rarer;
+mod samples;
 mod scalars;
 mod sparse;
 mod support;

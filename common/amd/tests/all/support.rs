@@ -25,7 +25,7 @@ impl Tools {
         Some(Self { clang: clang? })
     }
 
-    /// Compiles HIP-dialect C++, or assembles where the name ends so.
+    /// Compiles HIP-dialect C++, or assembles, or compiles LLVM's intermediate text, where the name ends so.
     pub fn compile(&self, name: &str, source: &str, target: &Target, flags: &[&str]) -> Vec<u8> {
         let files = [(name.to_string(), source.to_string())];
         self.compile_files(&files, name, target, &flags.iter().map(|flag| flag.to_string()).collect::<Vec<_>>())
@@ -45,8 +45,11 @@ impl Tools {
         }
         let output = folder.path().join("out");
         let mut command = Command::new(self.clang);
-        if name.ends_with(".s") {
-            command.args(["-target", "amdgcn-amd-amdhsa", "-nogpulib"]).arg(format!("-mcpu={}", target.name));
+        if name.ends_with(".s") || name.ends_with(".ll") {
+            command
+                .arg("-O3")
+                .args(["-target", "amdgcn-amd-amdhsa", "-nogpulib"])
+                .arg(format!("-mcpu={}", target.name));
         } else {
             command.args([
                 "-x",

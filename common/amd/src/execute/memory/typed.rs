@@ -19,12 +19,12 @@ const WHOLE: u32 = 32;
 const HALF: u32 = 16;
 
 /// What an instruction's elements are in memory, and where their components go.
-struct Element {
-    format: Format,
+pub(super) struct Element {
+    pub format: Format,
     select: [Select; MOST],
 }
 
-fn refused(what: impl Into<String>) -> Box<Raised> {
+pub(super) fn refused(what: impl Into<String>) -> Box<Raised> {
     Raised::wave(Fault::Unimplemented { what: what.into() })
 }
 
@@ -44,10 +44,22 @@ fn bytes_of(typed: Typed, shift: u32) -> std::ops::Range<usize> {
     first..first + if typed.halves { 2 } else { 4 }
 }
 
+/// Writes a component of a lane, of which some bytes were not written.
+pub(super) fn write(wave: &mut Wave, typed: Typed, to: u16, component: usize, lane: usize, value: u32, unwritten: u16) {
+    let (at, shift) = register(typed, to, component);
+    let kept = if typed.halves { !(0xffff << shift) } else { 0 };
+    let old = wave.registers.v[at][lane];
+    wave.registers.v[at][lane] = old & kept | value << shift;
+    for (byte, of) in bytes_of(typed, shift).enumerate() {
+        let poison = &mut wave.registers.poison[at][of];
+        *poison = *poison & !(1 << lane) | u64::from(unwritten >> byte & 1) << lane;
+    }
+}
+
 impl Element {
     /// # Errors
     /// The format is none, or is not executed.
-    fn of(typed: Typed, addresses: &Addresses, generation: Generation, stores: bool) -> Step<Self> {
+    pub fn of(typed: Typed, addresses: &Addresses, generation: Generation, stores: bool) -> Step<Self> {
         let (number, last) = match (&addresses.descriptor, &addresses.image) {
             (Some((descriptor, ..)), _) if descriptor.swizzle => {
                 return Err(refused("a typed access to a swizzled buffer"));
@@ -70,6 +82,64 @@ impl Element {
         Ok(Self { format, select })
     }
 
+    /// The bytes of dwords.
+    pub fn joined(dwords: &[u32]) -> u128 {
+        dwords.iter().rev().fold(0, |all, dword| all << WHOLE | u128::from(*dword))
+    }
+
+    /// The bits of a component in memory, how many they are, and which of its bytes were not written; `None` of one that is not there.
+    fn raw(&self, bytes: u128, unwritten: u16, of: u8) -> Option<(u32, u32, u16)> {
+        let (low, bits) = self.format.place(usize::from(of))?;
+        let raw = (bytes >> low) as u32 & (u32::MAX >> (WHOLE - bits));
+        let (first, last) = (low / 8, (low + bits - 1) / 8);
+        Some((raw, bits, unwritten >> first & ((1 << (last - first + 1)) - 1)))
+    }
+
+    /// What a component of an element is in registers, and which of its bytes were not written.
+    pub fn component(&self, bytes: u128, unwritten: u16, chosen: usize, typed: Typed) -> (u32, u16) {
+        match self.select.get(chosen) {
+            None | Some(Select::Zero) => (0, 0),
+            Some(Select::One) => (self.one(typed), 0),
+            Some(Select::Component(of)) => match self.raw(bytes, unwritten, *of) {
+                Some((raw, bits, unwritten)) => {
+                    let as_it_is = bits == WHOLE && !typed.halves;
+                    let all = if unwritten == 0 { 0 } else { 15 };
+                    (self.format.load(raw, bits, typed.halves), if as_it_is { unwritten } else { all })
+                }
+                None => (0, 0),
+            },
+        }
+    }
+
+    /// The same of a mean of elements, each with its part.
+    pub fn mean(&self, elements: &[((u128, u16), f64)], chosen: usize, typed: Typed) -> (u32, u16) {
+        let (mut sum, mut poison) = (0.0, 0);
+        let Some(Select::Component(of)) = self.select.get(chosen) else { return self.component(0, 0, chosen, typed) };
+        let Some((_, bits)) = self.format.place(usize::from(*of)) else { return (0, 0) };
+        for ((bytes, unwritten), part) in elements {
+            let Some((raw, bits, unwritten)) = self.raw(*bytes, *unwritten, *of) else { continue };
+            sum += part * self.format.value(raw, bits);
+            poison |= if unwritten == 0 { 0 } else { 15 };
+        }
+        (self.format.mean(sum, bits, typed.halves), poison)
+    }
+
+    /// The bytes of an element with components that are 1, and 0 otherwise.
+    pub fn border(&self, is_one: [bool; MOST]) -> u128 {
+        let places = is_one.into_iter().enumerate().filter(|(_, is_one)| *is_one);
+        let places = places.filter_map(|(component, _)| self.format.place(component));
+        places.fold(0, |all, (low, bits)| all | u128::from(self.format.one(bits)) << low)
+    }
+
+    /// 1 in registers.
+    fn one(&self, typed: Typed) -> u32 {
+        match (self.format.is_integer(), typed.halves) {
+            (true, _) => 1,
+            (false, true) => 0x3c00,
+            (false, false) => 1f32.to_bits(),
+        }
+    }
+
     /// Where each component in memory comes from: its number in registers.
     ///
     /// # Errors
@@ -90,7 +160,7 @@ impl Element {
 impl Block<'_> {
     /// # Errors
     /// The address is no multiple of what the element's is.
-    fn check_element(&self, to: To, format: &Format, access: Access, lane: usize) -> Step {
+    pub(super) fn check_element(&self, to: To, format: &Format, access: Access, lane: usize) -> Step {
         match to {
             To::Memory(address) if !address.is_multiple_of(format.alignment()) => {
                 let (bytes, place) = (format.bytes() as u32, self.memory.place(address));
@@ -108,51 +178,23 @@ impl Block<'_> {
         exec: u64,
         typed: Typed,
     ) -> Step {
-        let Element { format, select } = Element::of(typed, addresses, self.target.generation, false)?;
-        let bytes = format.bytes();
+        let element = Element::of(typed, addresses, self.target.generation, false)?;
+        let bytes = element.format.bytes();
         let clock = Rc::clone(&wave.order.clock);
         let by = self.touchers(wave, &clock, memory, exec);
-        let one = if format.is_integer() {
-            1
-        } else if typed.halves {
-            0x3c00
-        } else {
-            1f32.to_bits()
-        };
         for lane in lanes_of(exec) {
             let to = self.resolve(memory, addresses, lane, bytes as u64);
-            self.check_element(to, &format, Access::Read, lane)?;
+            self.check_element(to, &element.format, Access::Read, lane)?;
             let acquiring = memory.sync.then(|| self.acquiring(wave, memory, &to, by));
             let by = acquiring.as_ref().unwrap_or(&by);
             let loaded = self.lane_load(wave, to, bytes, lane, by).map_err(|fault| Raised::at(lane, fault))?;
             if loaded.unwritten != 0 {
                 self.remember(wave, memory, addresses, lane, bytes, 0);
             }
-            let element = loaded.dwords.iter().rev().fold(0_u128, |all, dword| all << WHOLE | u128::from(*dword));
+            let bytes = Element::joined(&loaded.dwords);
             for (component, chosen) in typed.each().enumerate() {
-                let (value, unwritten) = match &select[chosen] {
-                    Select::Zero => (0, 0),
-                    Select::One => (one, 0),
-                    Select::Component(of) => match format.place(usize::from(*of)) {
-                        Some((low, bits)) => {
-                            let raw = (element >> low) as u32 & (u32::MAX >> (WHOLE - bits));
-                            let (first, last) = (low / 8, (low + bits - 1) / 8);
-                            let unwritten = loaded.unwritten >> first & ((1 << (last - first + 1)) - 1);
-                            let as_it_is = bits == WHOLE && !typed.halves;
-                            let all = if unwritten == 0 { 0 } else { 15 };
-                            (format.load(raw, bits, typed.halves), if as_it_is { unwritten } else { all })
-                        }
-                        None => (0, 0),
-                    },
-                };
-                let (at, shift) = register(typed, memory.to, component);
-                let kept = if typed.halves { !(0xffff << shift) } else { 0 };
-                let old = wave.registers.v[at][lane];
-                wave.registers.v[at][lane] = old & kept | value << shift;
-                for (byte, of) in bytes_of(typed, shift).enumerate() {
-                    let poison = &mut wave.registers.poison[at][of];
-                    *poison = *poison & !(1 << lane) | u64::from(unwritten >> byte & 1) << lane;
-                }
+                let (value, poison) = element.component(bytes, loaded.unwritten, chosen, typed);
+                write(wave, typed, memory.to, component, lane, value, poison);
             }
             self.settle(wave, lane, by, &clock);
         }

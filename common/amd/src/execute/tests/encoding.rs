@@ -230,8 +230,8 @@ fn images_are_refused_by_name() {
         ),
         (
             "gfx1100",
-            &[0xf06c_0f05, 0x0402_0004, 5],
-            "image_sample v[0:3], [v4, v5], s[8:15], s[4:7] dmask:0xf dim:SQ_RSRC_IMG_2D",
+            &[0xf080_0f05, 0x0402_0004, 0x605],
+            "image_sample_c v[0:3], [v4, v5, v6], s[8:15], s[4:7] dmask:0xf dim:SQ_RSRC_IMG_2D",
         ),
         (
             "gfx1201",
