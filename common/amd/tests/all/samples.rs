@@ -17,6 +17,7 @@ struct Made {
     memory: Memory,
     arguments: Arguments,
     out: u64,
+    descriptors: u64,
 }
 
 fn made(texture: &Texture, target: &Target, points: &[[f32; 4]]) -> Made {
@@ -33,8 +34,28 @@ fn made(texture: &Texture, target: &Target, points: &[[f32; 4]]) -> Made {
     let descriptors = memory.allocate("descriptors", 48, 4);
     let words: Vec<u8> = texture.descriptors(target, image).iter().flat_map(|word| word.to_le_bytes()).collect();
     memory.write(descriptors, &words).expect("a buffer");
-    Made { memory, arguments: Arguments::default().pointer(out).pointer(at).pointer(descriptors), out }
+    let arguments = Arguments::default().pointer(out).pointer(at).pointer(descriptors);
+    Made { memory, arguments, out, descriptors }
 }
+
+/// `tex2D<float4>` as ROCm's device library has it, and a kernel that makes an image half as wide and as high.
+const HALVE: &str = r#"
+typedef unsigned int __attribute__((ext_vector_type(8))) Image;
+typedef unsigned int __attribute__((ext_vector_type(4))) Sampler;
+typedef float __attribute__((ext_vector_type(4))) Texel;
+extern "C" __attribute__((device)) Texel sample(int dmask, float x, float y, Image, Sampler, bool unnormalized, int fault, int cache)
+    __asm("llvm.amdgcn.image.sample.lz.2d.v4f32.f32");
+typedef const __attribute__((address_space(4))) unsigned int* Texture;
+static __attribute__((device)) Texel tex2D(unsigned long long texture, float x, float y) {
+    Texture words = (Texture)texture;
+    return sample(15, x, y, *(const __attribute__((address_space(4))) Image*)words,
+                  *(const __attribute__((address_space(4))) Sampler*)(words + 8), false, 0, 0);
+}
+extern "C" __attribute__((global)) void halve(Texel* out, unsigned long long texture, int width, int height) {
+    const int i = __builtin_amdgcn_workgroup_id_x() * 32 + __builtin_amdgcn_workitem_id_x();
+    if (i < width * height) out[i] = 4.0f * tex2D(texture, i % width * 2 + 1, i / width * 2 + 1);
+}
+"#;
 
 /// A target, and the assembled kernel for it.
 type Compiled = (&'static Target, Vec<u8>);
@@ -325,6 +346,27 @@ fn texels_are_there_and_written() {
                 _ => matches!(fault, Fault::OutOfBounds { .. }),
             };
             assert!(is_named, "{}: {fault:?}", target.name);
+        }
+    }
+}
+
+/// What a HIP kernel reads of a texture is the mean of four texels, where it asks between them.
+#[test]
+fn a_hip_kernel_halves_a_texture() {
+    let Some(tools) = Tools::find() else { return };
+    let size = [10, 6, 1];
+    for target in targets() {
+        let texture = Texture { size, normalized: false, format: FLOAT, ..Texture::default() };
+        let Made { mut memory, out, descriptors, .. } = made(&texture, target, &[[0.0; 4]; POINTS]);
+        let arguments = Arguments::default().pointer(out).pointer(descriptors).int(5).int(3);
+        let program = tools.program(HALVE, target);
+        run(&program, &mut memory, &launch("halve", 1, 32, &arguments), 0);
+        let all = dwords(&memory, out, 4 * 15);
+        for (at, found) in all.iter().enumerate() {
+            let (x, y) = (2 * (at / 4 % 5), 2 * (at / 20));
+            let around = [[x, y, 0], [x + 1, y, 0], [x, y + 1, 0], [x + 1, y + 1, 0]];
+            let expected: f64 = around.iter().map(|place| texture.value(Some(*place), at % 4)).sum();
+            assert_eq!(f64::from(f32::from_bits(*found)), expected, "{} at {at}", target.name);
         }
     }
 }

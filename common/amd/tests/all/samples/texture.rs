@@ -141,7 +141,7 @@ impl Texture {
             0,
             0,
             0,
-            self.clamp * 0o111 | flags,
+            (self.clamp * 0o111) | flags,
             0xfff << 12,
             filter << 20 | filter << 22,
             self.border << 30,
