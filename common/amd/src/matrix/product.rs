@@ -260,19 +260,43 @@ fn eight(format: Eight, word: u32, shift: usize) -> f32 {
 /// Into rows of k, a block after the other: `to[(block * depth + k) * size + row]`.
 #[inline(always)]
 fn read_factor<T>(factor: &Factor, shape: Shape, from: Vgprs<'_>, to: &mut [T], convert: impl Fn(u32, usize) -> T) {
+    match (shape.size, factor.is_straight()) {
+        (16, true) => return read_straight::<16, T>(factor, shape, from, to, convert),
+        (32, true) => return read_straight::<32, T>(factor, shape, from, to, convert),
+        _ => {}
+    }
     let rows = to.chunks_exact_mut(shape.size).take(shape.blocks * shape.depth);
     for (index, row) in rows.enumerate() {
         let (block, k) = split(index, shape.depth);
         let place = factor.place(block, k);
         let register = &from[place.register];
-        if factor.is_straight() {
-            let lanes = &register[place.lane..place.lane + shape.size];
-            row.iter_mut().zip(lanes).for_each(|(value, &word)| *value = convert(word, place.shift));
-        } else {
-            let lanes = place.lane..;
-            row.iter_mut()
-                .zip(lanes)
-                .for_each(|(value, lane)| *value = convert(register[factor.read(lane)], place.shift));
+        let lanes = place.lane..;
+        row.iter_mut().zip(lanes).for_each(|(value, lane)| *value = convert(register[factor.read(lane)], place.shift));
+    }
+}
+
+/// The same of lanes that are read as they lie. Conversions of some rows are one loop, long enough to be one of vectors.
+#[inline(always)]
+fn read_straight<const SIZE: usize, T>(
+    factor: &Factor,
+    shape: Shape,
+    from: Vgprs<'_>,
+    to: &mut [T],
+    convert: impl Fn(u32, usize) -> T,
+) {
+    const TOGETHER: usize = 8;
+    let count = shape.blocks * shape.depth;
+    let Some(rows) = to.as_chunks_mut::<SIZE>().0.get_mut(..count) else { return };
+    for (first, rows) in (0..).step_by(TOGETHER).zip(rows.chunks_mut(TOGETHER)) {
+        let mut words = [[0; SIZE]; TOGETHER];
+        for (words, index) in words.iter_mut().zip(first..first + rows.len()) {
+            let (block, k) = split(index, shape.depth);
+            let place = factor.place(block, k);
+            let Some(lanes) = from[place.register][place.lane..].first_chunk::<SIZE>() else { return };
+            *words = lanes.map(|word| word >> place.shift);
+        }
+        for (value, word) in rows.as_flattened_mut().iter_mut().zip(words.as_flattened()) {
+            *value = convert(*word, 0);
         }
     }
 }
