@@ -384,7 +384,10 @@ impl Matrix {
         }
         let are_copies = |values: &[u32; 64]| {
             let Some((first, others)) = values[..lanes.min(64)].as_chunks::<16>().0.split_first() else { return true };
-            others.iter().all(|other| other == first)
+            // Without a call of the library's comparison, which costs more than these few words.
+            let apart =
+                |other: &[u32; 16]| other.iter().zip(first).fold(0, |apart, (other, first)| apart | other ^ first);
+            others.iter().all(|other| apart(other) == 0)
         };
         let find = |operand, registers: &[[u32; 64]]| {
             registers.iter().enumerate().filter(|(_, values)| !are_copies(values)).find_map(|(register, values)| {
