@@ -329,6 +329,37 @@ fn other_samplers_are_refused() {
     }
 }
 
+/// An instruction may say that coordinates are not normalized, whatever the sampler says.
+#[test]
+fn an_instruction_takes_coordinates_as_they_are() {
+    let Some(tools) = Tools::find() else { return };
+    for target in generations() {
+        let source = plain(target, 9).replace("i1 false", "i1 true");
+        let kernel = compiled(&tools, target, &source);
+        let (said, sampler) = (Texture { normalized: false, ..Texture::default() }, Texture::default());
+        let points = points(&said);
+        let all = found(&tools, &kernel, &sampler, &points);
+        assert_eq!(all, found(&tools, &compiled(&tools, target, &plain(target, 9)), &said, &points), "{}", target.name);
+    }
+}
+
+/// Of a border that is black and opaque, the component that is alpha in memory is 1 ("BC_SWIZZLE").
+#[test]
+fn the_alpha_of_a_border_is_where_the_image_says() {
+    let Some(tools) = Tools::find() else { return };
+    for target in generations() {
+        let kernel = compiled(&tools, target, &plain(target, 9));
+        // XYZW, XWYZ, WZYX, WXYZ, ZYXW, YXWZ.
+        for (swizzle, alpha) in [3, 1, 0, 0, 3, 2].into_iter().enumerate() {
+            let image = (swizzle as u32) << 25;
+            let texture = Texture { clamp: BORDER, border: 1, image, linear: false, ..Texture::default() };
+            let found = found(&tools, &kernel, &texture, &[[-1.0, 0.5, 0.0, 0.0]; POINTS])[0];
+            let expected: [f32; 4] = std::array::from_fn(|at| f32::from(u8::from(at == alpha)));
+            assert_eq!(found.map(f32::from_bits), expected, "{} {swizzle}", target.name);
+        }
+    }
+}
+
 /// Texels are looked at as what other loads read is; one that has no part in a mean is not read.
 #[test]
 fn texels_are_there_and_written() {
