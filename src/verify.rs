@@ -16,7 +16,7 @@ use bluefin_campaign::verify::{
 };
 use bluefin_common::arch;
 use bluefin_producer::plan::CandidateBudget;
-use bluefin_serving::{Engine, files};
+use bluefin_serving::{Engine, Error, files};
 use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
 use serde_json::json;
@@ -151,8 +151,11 @@ impl VerifyArgs {
     /// All files, which are of one kind.
     fn subjects(&self) -> anyhow::Result<Vec<Box<dyn Subject>>> {
         // A folder without config files may be a cache of Triton's.
-        let of = |path: &PathBuf| files::list(slice::from_ref(path)).unwrap_or_else(|_| vec![path.clone()]);
-        let files: Vec<PathBuf> = self.files.iter().flat_map(of).collect();
+        let of = |path: &PathBuf| match files::list(slice::from_ref(path)) {
+            Err(Error::NoFile { path }) => Ok(vec![path]),
+            found => found,
+        };
+        let files = self.files.iter().map(of).collect::<Result<Vec<_>, _>>()?.concat();
         let kinds = files.iter().map(|path| FileKind::of(path)).collect::<anyhow::Result<Vec<_>>>()?;
         let kind = kinds.first().copied().unwrap_or(FileKind::Layer);
         if let Some((path, other)) = files.iter().zip(kinds).find(|(_, other)| *other != kind) {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of one: all arguments of a kernel have no more on any GPU.
+/// Most bytes of one: as many as all arguments of a kernel may have with every driver.
 pub const MAX_BYTES: u32 = 4096;
 /// Most bytes that one is aligned to.
 pub const MAX_ALIGNMENT: u32 = 256;
@@ -12,8 +12,6 @@ pub const MAX_ALIGNMENT: u32 = 256;
 pub struct Structure {
     /// Little endian; zeros where pointers are.
     pub bytes: Vec<u8>,
-    /// In bytes, a power of two.
-    pub alignment: u16,
     /// Its fields that are addresses.
     pub pointers: Vec<Pointer>,
 }
@@ -67,7 +65,7 @@ mod tests {
     fn addresses_are_where_fields_are() {
         let pointer = |at, buffer| Pointer { at, to: Pointed::Buffer { buffer, bytes: 3 } };
         let pointers = vec![pointer(8, 1), pointer(4000, 2), Pointer { at: 0, to: Pointed::Workspace }];
-        let structure = Structure { bytes: vec![9; 17], alignment: 8, pointers };
+        let structure = Structure { bytes: vec![9; 17], pointers };
         let address = |to| match to {
             Pointed::Buffer { buffer, bytes } => Ok(u64::from(buffer) * 256 + bytes),
             Pointed::Workspace => Ok::<_, ()>(7),

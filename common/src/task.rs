@@ -78,11 +78,11 @@ impl Task {
         draws.max().unwrap_or(1).max(1)
     }
 
-    /// The launches of `built` that compute the draw which is compared. The reference has no others.
+    /// The launches of `built` that compute the draw which is compared. A reference that is no candidate has no others.
     #[must_use]
     pub fn last_draw<'a>(&self, built: &'a Built) -> &'a [Launch] {
         let launches = built.launches.as_slice();
-        let own = launches.len() / self.draws() as usize;
+        let own = (launches.len() / self.draws() as usize).max(1).min(launches.len());
         if *built == self.reference { launches } else { launches.get(launches.len() - own..).unwrap_or(launches) }
     }
 

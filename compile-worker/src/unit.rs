@@ -288,6 +288,27 @@ defines = { AB = 2, A = 1 }
     }
 
     #[test]
+    fn each_draw_is_launched_as_the_compiler_says() {
+        let mut unit = unit(&noop::Noop);
+        let with = |bytes| {
+            let arguments = vec![Argument::BufferAt { buffer: 0, bytes }, Argument::I32(7)];
+            vec![Launch { arguments, ..unit.launches[0].clone() }]
+        };
+        unit.draws = vec![with(256), with(512)];
+        // The second argument alone, and scratch memory behind the spec's own.
+        let arguments = vec![Argument::I32(0), Argument::WorkspaceAt(4)];
+        let kernel = Launch { entry: "made".to_string(), block: [128, 1, 1], arguments, ..unit.launches[0].clone() };
+        let built = unit.complete(Built { launches: vec![kernel], ..Built::default() });
+        let at = |launch: &Launch| (launch.entry.clone(), launch.block[0], launch.arguments[0].clone());
+        let of = |argument| ("made".to_string(), 128, argument);
+        let first = unit.launches[0].arguments[0].clone();
+        let expected = [256, 512].map(|bytes| of(Argument::BufferAt { buffer: 0, bytes }));
+        assert_eq!(built.launches.iter().map(at).collect::<Vec<_>>(), [&expected[..], &[of(first)]].concat());
+        let scratch: Vec<_> = built.launches.iter().map(|launch| launch.arguments[1].clone()).collect();
+        assert!(scratch.iter().all(|one| *one == scratch[0] && matches!(one, Argument::WorkspaceAt(_))), "{scratch:?}");
+    }
+
+    #[test]
     fn what_the_cache_has_is_completed_for_the_problem() {
         let unit = unit(&noop::Noop);
         let cached = CodeObject::plain(ArtifactRef::of(b"code"), "other.hip", " -DA=2");

@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn a_structure_has_addresses() {
         let pointers = vec![Pointer { at: 8, to: Pointed::Buffer { buffer: 1, bytes: 4 } }];
-        let structure = Argument::Structure(Structure { bytes: vec![1; 20], alignment: 8, pointers });
+        let structure = Argument::Structure(Structure { bytes: vec![1; 20], pointers });
         let bytes = values(std::slice::from_ref(&structure), &[7, 0x1234], 9).unwrap();
         assert_eq!(bytes, [[&[1; 8][..], &0x1238_u64.to_le_bytes(), &[1; 4]].concat()]);
     }

@@ -1,5 +1,5 @@
 //! Whether what a launch passes is as large as what its kernel takes: a driver reads as many bytes as the kernel's parameter has, wherever
-//! they are.
+//! they are. AMD's code objects and PTX say it; of a cubin, as nvcc makes it or PTX that was translated ahead, the driver alone knows.
 
 use std::collections::BTreeMap;
 
@@ -30,17 +30,18 @@ impl Parameters {
 /// Whether the arguments of `launch` are as large as parameters of `sizes` bytes.
 ///
 /// # Errors
-/// The first argument that is not, with both sizes.
+/// The first argument that is not, with both sizes, or that there are too few.
 pub(crate) fn fit(launch: &Launch, sizes: impl IntoIterator<Item = u32>) -> Result<(), String> {
-    for (at, (argument, expected)) in launch.arguments.iter().zip(sizes).enumerate() {
+    let sizes: Vec<u32> = sizes.into_iter().collect();
+    for (at, (argument, expected)) in launch.arguments.iter().zip(&sizes).enumerate() {
         let (found, fits) = match argument {
             // No part of one is enough.
             Argument::Structure(structure) => {
                 let bytes = structure.bytes.len();
-                (format!("a structure of {bytes} bytes"), bytes == expected as usize)
+                (format!("a structure of {bytes} bytes"), bytes == *expected as usize)
             }
             Argument::Tensor(_) => continue,
-            _ => ("a number or an address".to_string(), expected <= LARGEST_NUMBER),
+            _ => ("a number or an address".to_string(), *expected <= LARGEST_NUMBER),
         };
         if !fits {
             let entry = &launch.entry;
@@ -48,6 +49,14 @@ pub(crate) fn fit(launch: &Launch, sizes: impl IntoIterator<Item = u32>) -> Resu
                 "{entry}: arguments[{at}]: found {found}, expected the {expected} bytes of its parameter"
             ));
         }
+    }
+    let (found, expected) = (launch.arguments.len(), sizes.len());
+    // More are what a compiler passes beside the kernel's own.
+    if found < expected {
+        return Err(format!(
+            "{}: found {found} arguments, expected one for each of its {expected} parameters",
+            launch.entry
+        ));
     }
     Ok(())
 }
@@ -110,6 +119,10 @@ mod tests {
                 "step: arguments[1]: found a structure of 16 bytes, expected the 8 bytes",
             ),
             (vec![Argument::I32(0)], "step: arguments[0]: found a number or an address, expected the 24 bytes of its"),
+            (
+                vec![structure(24), Argument::I64(1)],
+                "step: found 2 arguments, expected one for each of its 3 parameters",
+            ),
         ] {
             let error = found.fit(&launch("step", arguments)).unwrap_err();
             assert!(error.starts_with(expected), "{error}");

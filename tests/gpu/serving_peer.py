@@ -137,7 +137,6 @@ class Layer:
         self.gating = torch.randn(tokens, self.experts, dtype=torch.float32, device=DEVICE)
         self.first = torch.empty(tokens, self.topk, 2 * self.inner, dtype=torch.bfloat16, device=DEVICE)
         self.second = torch.empty(tokens, self.topk, self.hidden, dtype=torch.bfloat16, device=DEVICE)
-        self.made = {}
 
     def route(self):
         weights, ids = self.gating.softmax(-1).topk(self.topk)

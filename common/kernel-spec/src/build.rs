@@ -385,6 +385,14 @@ impl ArgumentSpec {
         }
     }
 
+    /// It, or the fields of a structure.
+    pub(super) fn leaves(&self) -> Vec<&Self> {
+        match self {
+            Self::Structure(structure) => structure.fields.iter().map(|field| &field.value).collect(),
+            _ => vec![self],
+        }
+    }
+
     /// `own`: where the candidate's part of each buffer begins that has parts, in bytes.
     pub(super) fn evaluate(
         &self,

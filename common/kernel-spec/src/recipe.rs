@@ -329,11 +329,16 @@ impl Recipe {
         None
     }
 
+    /// Whether a buffer may be as long.
+    fn check_length(&self) -> Result<(), String> {
+        match self.length() {
+            0..=MAX_ELEMENTS => Ok(()),
+            found => Err(format!("found {found} elements, expected at most {MAX_ELEMENTS}")),
+        }
+    }
+
     /// The elements, little endian; or why the buffer is too short or too long for what it is to hold.
     fn bytes(&self, drawn: &[Vec<u32>]) -> Result<Vec<u8>, String> {
-        if self.length() > MAX_ELEMENTS {
-            return Err(format!("found {} elements, expected at most {MAX_ELEMENTS}", self.length()));
-        }
         let mut elements = Vec::new();
         for routed in drawn {
             match &self.blocked {

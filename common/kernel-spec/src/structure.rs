@@ -15,8 +15,6 @@ use crate::expression::Values;
 pub(super) struct StructureSpec {
     /// Bytes, at most [`MAX_BYTES`](bluefin_common::structure::MAX_BYTES).
     pub(super) size: u32,
-    /// In bytes, a power of two.
-    pub(super) alignment: u16,
     pub(super) fields: Vec<FieldSpec>,
 }
 
@@ -81,6 +79,6 @@ impl StructureSpec {
                 Argument::Tensor(_) | Argument::Structure(_) => {}
             }
         }
-        Ok(Structure { bytes, alignment: self.alignment, pointers })
+        Ok(Structure { bytes, pointers })
     }
 }

@@ -340,8 +340,7 @@ fn golden_bytes_of_what_came_later() {
 fn golden_bytes_of_structures_and_draws() {
     let pointer = |at, to| Pointer { at, to };
     let pointers = vec![pointer(0, Pointed::Buffer { buffer: 1, bytes: 256 }), pointer(8, Pointed::Workspace)];
-    let structure =
-        Structure { bytes: vec![0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 9], alignment: 8, pointers };
+    let structure = Structure { bytes: vec![0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 9], pointers };
     let mut with_structure = described();
     with_structure.launches[0].arguments.push(Argument::Structure(structure));
     let data = ArtifactRef::of(b"data");

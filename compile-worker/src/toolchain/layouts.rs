@@ -101,9 +101,16 @@ impl<'a> Layouts<'a> {
             }
             path
         };
+        // An array without a length has no bytes in the structure.
+        if count == 0 || element.contains("[]") {
+            return;
+        }
         if let Some(record) = self.records.get(element) {
             if count <= MAX_EXPANDED {
                 (0..count).for_each(|index| self.expand(record, at + index * record.size, &indexed(index), fields));
+            } else {
+                // Of no type that a draft knows, so that it says that zeros are there.
+                fields.push(LayoutField { at, path, spelled: spelled.to_string(), count: 1 });
             }
             return;
         }
@@ -118,6 +125,8 @@ impl<'a> Layouts<'a> {
             add(at, path, count);
         } else if count <= MAX_EXPANDED {
             (0..count).for_each(|index| add(at + index * 8, indexed(index), 1));
+        } else {
+            fields.push(LayoutField { at, path, spelled: spelled.to_string(), count: 1 });
         }
     }
 }

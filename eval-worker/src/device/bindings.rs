@@ -219,7 +219,7 @@ mod tests {
     fn structures_are_aligned_and_have_addresses() {
         let to = Pointed::Buffer { buffer: 1, bytes: 8 };
         let pointers = vec![Pointer { at: 64, to }, Pointer { at: 0, to: Pointed::Workspace }];
-        let structure = |pointers| Structure { bytes: vec![5; 80], alignment: 16, pointers };
+        let structure = |pointers| Structure { bytes: vec![5; 80], pointers };
         let arguments = vec![Argument::I32(7), Argument::Structure(structure(pointers)), Argument::Buffer(0)];
         let launches = [Launch { entry: String::new(), grid: [1; 3], block: [1; 3], shared: 0, arguments }];
         let addresses = Addresses { buffers: 4096, offsets: &[0, 512], stride: 1024, copies: 2, workspace: 64 };

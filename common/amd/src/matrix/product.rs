@@ -286,6 +286,7 @@ fn read_straight<const SIZE: usize, T>(
 ) {
     const TOGETHER: usize = 8;
     let count = shape.blocks * shape.depth;
+    debug_assert!(to.len() >= count * SIZE, "a place for each element");
     let Some(rows) = to.as_chunks_mut::<SIZE>().0.get_mut(..count) else { return };
     for (first, rows) in (0..).step_by(TOGETHER).zip(rows.chunks_mut(TOGETHER)) {
         let mut words = [[0; SIZE]; TOGETHER];

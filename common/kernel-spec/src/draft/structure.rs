@@ -25,7 +25,8 @@ pub(super) fn set(parameter: &mut Parameter, layout: &Layout, taken: &mut BTreeS
     let mut fields = Vec::with_capacity(layout.fields.len());
     let mut end = 0;
     for field in &layout.fields {
-        let width = number(&field.spelled).map_or(1, |(_, width, _)| width);
+        let other = if field.spelled.ends_with('*') { 8 } else { 1 };
+        let width = number(&field.spelled).map_or(other, |(_, width, _)| width);
         // Of a union the first view is enough.
         if field.at < end {
             continue;

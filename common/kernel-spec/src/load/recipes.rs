@@ -63,11 +63,11 @@ impl Loader<'_> {
             buffer.length = self.expression(&own.length, &format!("buffer[{index}].length"), &names)?;
             buffer.content = ContentSpec::Made(Box::new(RecipeSpec { make, groups }));
         }
-        self.draws(raw, buffers)
+        self.draws(raw, buffers, solvers)
     }
 
     /// Whether a run can compute as many draws as the routings have.
-    fn draws(&self, raw: &RawSpec, buffers: &[BufferSpec]) -> Result<(), SpecError> {
+    fn draws(&self, raw: &RawSpec, buffers: &[BufferSpec], solvers: &[Solver]) -> Result<(), SpecError> {
         let routings = raw.buffer.iter().zip(buffers).enumerate();
         let routings = routings.filter(|(_, (own, _))| own.recipe.as_ref().is_some_and(|own| own.routing.is_some()));
         let mut first = None;
@@ -79,6 +79,12 @@ impl Loader<'_> {
                 let expected = format!("1: the next draw would find in {} what the one before it wrote", both.name);
                 return Err(self.invalid(&field, draws.to_string(), expected));
             }
+            let arguments = solvers.iter().flat_map(|solver| &solver.launches).flat_map(|launch| &launch.arguments);
+            let is_cut =
+                |argument: &ArgumentSpec| matches!(argument, ArgumentSpec::Part(own, _) if usize::from(*own) == index);
+            let fits = draws == 1 || !arguments.flat_map(ArgumentSpec::leaves).any(is_cut);
+            let expected = "1: an argument begins at an offset of the routing, which is of the first draw";
+            self.require(fits, &field, &draws.to_string(), expected)?;
         }
         Ok(())
     }
@@ -217,8 +223,9 @@ impl Loader<'_> {
     /// Whoever launches with parts of a buffer has the param that says which.
     fn check_users(&self, index: usize, param: &str, field: &str, solvers: &[Solver]) -> Result<(), SpecError> {
         for solver in solvers {
-            let mut arguments = solver.launches.iter().flat_map(|launch| &launch.arguments);
-            let is_whole = |argument: &&ArgumentSpec| match argument {
+            let arguments = solver.launches.iter().flat_map(|launch| &launch.arguments);
+            let mut arguments = arguments.flat_map(ArgumentSpec::leaves);
+            let is_whole = |argument: &&ArgumentSpec| match *argument {
                 ArgumentSpec::Buffer(own) => usize::from(*own) == index,
                 ArgumentSpec::Tensor(tensor) => usize::from(tensor.buffer) == index,
                 _ => false,

@@ -88,11 +88,7 @@ impl Loader<'_> {
         let expected = "buffers and numbers: structures by value are for kernels of clang";
         self.require(context.takes_structures(), field, "a structure", expected)?;
         let laid = self.laid(&raw.fields, (raw.size, raw.align), field, names, context, MAX_DEPTH)?;
-        Ok(StructureSpec {
-            size: u32::try_from(laid.size).unwrap_or(MAX_BYTES),
-            alignment: u16::try_from(laid.alignment).unwrap_or(1),
-            fields: laid.fields,
-        })
+        Ok(StructureSpec { size: u32::try_from(laid.size).unwrap_or(MAX_BYTES), fields: laid.fields })
     }
 
     fn laid(

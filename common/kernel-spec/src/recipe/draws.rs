@@ -8,9 +8,11 @@ use super::{Routing, SplitMix};
 
 /// Sizes of blocks that are counted.
 const SIZES: [u64; 5] = [16, 32, 64, 128, 256];
-/// Draws that are chosen among, and about how many random numbers they may take where there are many rows: the more rows, the less is luck.
+/// Draws that are chosen among.
 const POOL: u64 = 64;
+/// The same where they are large: the more rows, the less is luck.
 const LEAST: u64 = 16;
+/// Random numbers of draws between the two, about.
 const NUMBERS: u64 = 1 << 22;
 /// Choices that are tried.
 const TRIED: usize = 4096;

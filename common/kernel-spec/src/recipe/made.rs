@@ -32,15 +32,18 @@ impl fmt::Debug for Made {
     }
 }
 
-/// Recipes that are remembered: those of a ladder of batch sizes.
-const REMEMBERED: usize = 256;
+/// Blobs that are remembered: those of a ladder of batch sizes.
+const BLOBS: usize = 128;
+/// Routings whose draws are: the buffers of a problem are made one after the other.
+const ROUTINGS: usize = 16;
 
 impl Made {
     /// The blob of a recipe.
     pub(super) fn get(&self, recipe: &Recipe) -> Attempt {
-        let blob = self.cell(recipe, |known| &mut known.blobs);
+        let blob = self.cell(recipe, BLOBS, |known| &mut known.blobs);
         let make = || {
-            let drawn = self.cell(&recipe.routing, |known| &mut known.draws);
+            recipe.check_length()?;
+            let drawn = self.cell(&recipe.routing, ROUTINGS, |known| &mut known.draws);
             let bytes = recipe.bytes(drawn.get_or_init(|| recipe.routing.of_all_draws()))?;
             Ok((ArtifactRef::of(&bytes), Bytes::from(bytes)))
         };
@@ -51,11 +54,12 @@ impl Made {
     fn cell<K: Clone + Eq + Hash, V>(
         &self,
         key: &K,
+        most: usize,
         of: impl Fn(&mut Known) -> &mut HashMap<K, Arc<OnceLock<V>>>,
     ) -> Arc<OnceLock<V>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let cells = of(&mut known);
-        if cells.len() >= REMEMBERED && !cells.contains_key(key) {
+        if cells.len() >= most && !cells.contains_key(key) {
             cells.clear();
         }
         Arc::clone(cells.entry(key.clone()).or_default())

@@ -208,6 +208,23 @@ fn what_is_no_recipe_is_one_error() {
         let error = error(from, to);
         assert!(error.contains(expected), "{to}: {error}");
     }
+    // Within a structure as well.
+    let on_gpu = SPEC.replace("toolchain = \"cc\"", "toolchain = \"clang\"").replace("\"host\"", "\"gfx90a\"");
+    let on_gpu = on_gpu.replace("\"out\"]", "\"out\"]\n  grid = [1]\n  block = [64]");
+    assert!(spec(&on_gpu).is_ok());
+    for (argument, expected) in [
+        ("\"sorted\"", "expected a param BLOCK of Plain, which launches with the buffer"),
+        ("{ buffer = \"sorted\", offset = 1 }", "expected no offset in the arguments of Plain"),
+    ] {
+        let text = on_gpu.replace("[\"routing\", \"out\"]", &format!("[{{ struct = [{argument}] }}, \"out\"]"));
+        let error = spec(&text).unwrap_err();
+        assert!(error.contains(expected), "{argument}: {error}");
+    }
+    let cut = SPEC
+        .replace("seed = 7", "seed = 7, draws = 2")
+        .replace("[\"routing\", \"out\"]", "[{ buffer = \"routing\", offset = 1 }, \"out\"]");
+    let error = spec(&cut).unwrap_err();
+    assert!(error.contains("expected 1: an argument begins at an offset of the routing"), "{error}");
     let both = SPEC.replace("seed = 7", "seed = 7, draws = 2").replace("role = \"output\"", "role = \"inout\"");
     let error = spec(&both).unwrap_err();
     let expected = "draws: found \"2\", expected 1: the next draw would find in out what the one before it wrote";

@@ -258,3 +258,21 @@ fn sglangs_space_is_that_of_its_tuner() {
     let told = candidates(&spec, &asked_for, "sm_90-132", 1);
     assert_eq!(told, [("Default1".to_string(), 1), ("Searched".to_string(), left)]);
 }
+
+#[test]
+fn a_time_is_of_as_many_draws_as_it_takes_and_no_cache_spoils() {
+    let fp8 = Storage { dtype: Some(Precision::Fp8W8A8), block_shape: Some([128, 128]), ..Storage::default() };
+    let int4 = Storage { dtype: Some(Precision::Int4W4A16), block_shape: Some([0, 128]), ..Storage::default() };
+    for (sizes, storage, draws) in [
+        ([8, 7168, 4096, 2], Storage::default(), 8),
+        ([256, 256, 7168, 8], fp8, 4),
+        // 302, 704 and 352 MB of weights.
+        ([128, 192, 2048, 8], Storage::default(), 1),
+        ([8, 7168, 4096, 2], fp8, 8),
+        ([8, 7168, 4096, 2], int4, 1),
+    ] {
+        let layer = shape(sizes, storage);
+        let text = files(&asked(&layer, H100), &Source::own()).unwrap().remove(SPEC_FILE).unwrap();
+        assert!(text.contains(&format!("picks = \"topk\", draws = {draws} }}")), "{sizes:?} {storage:?}\n{text}");
+    }
+}

@@ -8,7 +8,7 @@ use super::grouped;
 use super::operands::{Operands, Scales};
 use super::products::{Product, products, room, sorted_rows};
 use super::{Asked, Routing, SEARCHED, is_naive, sizes};
-use crate::engine::Engine;
+use crate::engine::{Engine, Precision};
 use crate::installed::Source;
 use crate::row::{K, M, N, NONKDIM, USE_TMA, WARPS};
 use crate::space::is_16_bit;
@@ -93,7 +93,7 @@ fn head(asked: &Asked<'_>, source: &Source, includes: &[String]) -> String {
     text
 }
 
-/// Weights that no cache keeps from one draw to the next: twice the largest last level, that of an MI300X.
+/// Bytes of weights of which no cache keeps all from one draw to the next: twice the largest last level, that of an MI300X.
 const LARGE: u64 = 512 << 20;
 /// Draws of the routing in one time.
 const DRAWS: u32 = 4;
@@ -104,9 +104,9 @@ const FEW: u32 = 16;
 /// How many draws one time is of: one where weights would be in the cache after the first, or where activations are sorted for each.
 fn draws(asked: &Asked<'_>) -> u32 {
     let shape = asked.shape;
-    let elements = [3, shape.experts, shape.intermediate, shape.hidden].map(u64::from).iter().product::<u64>();
-    // A byte of each element at most, where it is not known to be more.
-    let bytes = if shape.storage.dtype.is_none() { 2 * elements } else { elements };
+    let sizes = [3, shape.experts, shape.intermediate, shape.hidden].map(u64::from);
+    let bits = shape.storage.dtype.map_or(16, Precision::weight_bits);
+    let bytes = sizes.into_iter().fold(u64::from(bits), u64::saturating_mul) / 8;
     let is_sorted = asked.down.is_some() && asked.takes_descriptors();
     match shape.experts {
         _ if is_sorted || bytes < LARGE => 1,
