@@ -105,13 +105,15 @@ impl<'a> Layouts<'a> {
         if count == 0 || element.contains("[]") {
             return;
         }
-        if let Some(record) = self.records.get(element) {
-            if count <= MAX_EXPANDED {
-                (0..count).for_each(|index| self.expand(record, at + index * record.size, &indexed(index), fields));
-            } else {
-                // Of no type that a draft knows, so that it says that zeros are there.
-                fields.push(LayoutField { at, path, spelled: spelled.to_string(), count: 1 });
-            }
+        let record = self.records.get(element);
+        let is_pointer = element.ends_with('*');
+        if count > MAX_EXPANDED && (record.is_some() || is_pointer) {
+            // Of no type that a draft knows, so that it says that zeros are there.
+            fields.push(LayoutField { at, path, spelled: spelled.to_string(), count: 1 });
+            return;
+        }
+        if let Some(record) = record {
+            (0..count).for_each(|index| self.expand(record, at + index * record.size, &indexed(index), fields));
             return;
         }
         // A second view of the same bytes.
@@ -121,12 +123,10 @@ impl<'a> Layouts<'a> {
         let mut add = |at, path, count| {
             fields.push(LayoutField { at, path, spelled: element.to_string(), count });
         };
-        if !element.ends_with('*') {
-            add(at, path, count);
-        } else if count <= MAX_EXPANDED {
+        if is_pointer {
             (0..count).for_each(|index| add(at + index * 8, indexed(index), 1));
         } else {
-            fields.push(LayoutField { at, path, spelled: spelled.to_string(), count: 1 });
+            add(at, path, count);
         }
     }
 }
@@ -207,8 +207,11 @@ mod tests {
         80 |     float[2][3] mat
        104 |     void (*)(int) call
        112 |     float __attribute__((ext_vector_type(4))) q
-           | [sizeof=128, dsize=128, align=16,
-           |  nvsize=128, nvalign=16]
+       128 |     struct float3[9] many
+       240 |     int *[9] far
+       312 |     int[0] none
+           | [sizeof=320, dsize=320, align=16,
+           |  nvsize=320, nvalign=16]
 { \"id\": 1 }
 ";
 
@@ -216,7 +219,7 @@ mod tests {
     fn fields_are_where_clang_puts_them() {
         let layouts = Layouts::of(DUMP);
         let layout = layouts.of_parameter(0, 0).unwrap();
-        assert_eq!((layout.size, layout.alignment), (128, 16));
+        assert_eq!((layout.size, layout.alignment), (320, 16));
         let fields: Vec<String> = layout
             .fields
             .iter()
@@ -240,6 +243,8 @@ mod tests {
             "80 mat float x6",
             "104 call void (*)(int) x1",
             "112 q float x4",
+            "128 many struct float3[9] x1",
+            "240 far int *[9] x1",
         ];
         assert_eq!(fields, expected);
         let empty = layouts.of_parameter(0, 1).unwrap();
