@@ -27,6 +27,9 @@ const SLOWEST: f64 = 2.0;
 /// Medians that are more than this many times apart are no tie, however noisy both are.
 const FAR: f64 = 1.02;
 
+/// Medians that are less than this many times apart are the same, however quiet both are: the next play-off has them the other way round.
+const SAME: f64 = 1.002;
+
 /// The find jobs that follow from the outcomes of all perf jobs of a group.
 ///
 /// By [`FindJobs`] of the session's method: a play-off of the best candidate of every solver that has one, and of what may be
@@ -236,7 +239,8 @@ pub struct Decision<'a> {
     /// Index into `solvers`.
     pub winner: usize,
     /// Further candidates of the play-off that can not be told apart from the fastest, other params of its solver included;
-    /// the winner was then chosen by default params, less workspace, then name, so that it is the same every time.
+    /// the winner is then one with default params, else of the least workspace, else the fastest or, of those that are as fast,
+    /// the first by name.
     pub ties: usize,
     /// Those candidates, the fastest among them and the winner left out.
     pub tied: Vec<Timed<'a>>,
@@ -260,7 +264,8 @@ pub fn description(outcomes: &[Outcome]) -> Description {
 
 /// Who won the group, by its find stage; by its perf stage in a session without one, which compares the best of each solver
 /// only. `None` while that stage has not ended or if nothing ran. One of few samples does not win against one that was measured well.
-/// Among ties one with its solver's default params comes first: what can not be told apart from it is no reason to leave it.
+/// Among ties one with its solver's default params comes first: what can not be told apart from it is no reason to leave it. Of others
+/// with as much workspace the faster one is likelier the better one: names decide where both are [`SAME`].
 #[must_use]
 pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision<'a>> {
     let mut timed = match session.method.find {
@@ -275,8 +280,13 @@ pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision
     let is_other = |timed: &Timed<'_>| !is_default(outcomes, timed);
     let fastest = *timed.iter().find(|timed| timed.is_measured_well()).or(timed.first())?;
     let tied: Vec<_> = timed.iter().copied().filter(|timed| timed.ties_with(&fastest)).collect();
-    let best =
-        *tied.iter().min_by(|a, b| is_other(a).cmp(&is_other(b)).then_with(|| a.preference().cmp(&b.preference())))?;
+    let kept = |timed: &Timed<'_>| (is_other(timed), timed.workspace());
+    let first = tied.iter().map(kept).min()?;
+    // Fastest first.
+    let kept: Vec<_> = tied.iter().filter(|timed| kept(timed) == first).collect();
+    let same_ms = SAME * kept.first()?.timing.median_ms;
+    let same = kept.into_iter().filter(|timed| timed.timing.median_ms <= same_ms);
+    let best = *same.min_by(|a, b| a.outcome.candidate.cmp(&b.outcome.candidate))?;
     let ties = tied.len() - 1;
     let tied = tied.into_iter().filter(|timed| !ptr::eq(timed.outcome, best.outcome)).collect();
     let mut others = HashSet::from([best.solver()]);
