@@ -4,7 +4,7 @@
 //! A candidate is probed, then sampled until its median is known well enough or its budget is spent. Probes that are
 //! clearly slower than the best known of the problem end it there: most candidates of a tuning space are hopeless.
 //!
-//! What version 7 of the protocol is, and whom each rule is from:
+//! What version 9 of the protocol is, and whom each rule is from:
 //!
 //! | rule | here | from |
 //! | --- | --- | --- |
@@ -25,12 +25,14 @@
 //! | a kernel of one thread that never waits is timed by the CPU time of its thread; a sample in which it was stopped is taken again | [`measure`], [`play_off`] | a busy machine: preempted for a third of its time, a kernel is no slower |
 //! | one probe of 10 times the incumbent is followed by a second where the device may have been disturbed | [`measure`] | one disturbed sample is not the kernel's fault |
 //! | finalists in rounds, in random order within each; nobody gets the copy of the buffers that was used last | [`play_off`] | Google Benchmark's random interleaving |
+//! | what the samples of a round have in common, a clock above all, is taken out of them, as far as it is more than chance | [`play_off`] | the two-way layout without replications, by intraclass correlation (Shrout and Fleiss, 1979) |
 //! | no more than ten samples of a finalist whose fastest is 1.1 times that of the fastest | [`play_off`] | racing (Maron and Moore, 1997): who can not win any more is not measured on |
 
 mod clock;
 mod cooling;
 mod do_bench;
 mod measure;
+mod paired;
 mod play_off;
 mod recorded;
 mod series;
@@ -56,7 +58,7 @@ pub use statistics::{Estimator, Summary, mad, median};
 pub use warm_up::{MAX_IDLE, Warmth, warm_up};
 
 /// Version of everything in this module that shapes a number. Raised with every change of it.
-pub const PROTOCOL_VERSION: u16 = 8;
+pub const PROTOCOL_VERSION: u16 = 9;
 
 /// Launches of a candidate before its samples under sustained load, in milliseconds. On an H200 that was idle the power limit shows
 /// after 40 to 80 ms, and the clock stays from 150 ms on.

@@ -5,6 +5,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
+use super::paired::Marks;
 use super::series::{Series, take};
 use super::statistics::median;
 use super::{AT_ONCE, AT_ONCE_MS, ClockWatch, Limits, Load, Results, Sampler, StopRule};
@@ -25,7 +26,7 @@ pub struct Rounds {
 }
 
 /// Times the `count` candidates of `sampler` in rounds: each round takes one sample of each, in an order drawn anew, so that a
-/// drift of the machine hits all alike, and sample `i` of one is the pair of sample `i` of another. All that may
+/// drift of the machine hits all alike. What the samples of a round have in common is taken out of them in the end. All that may
 /// win get the same number of samples. One whose fastest is 1.1 times that of the fastest gets no more once there are enough for its median;
 /// one that is hopeless (10 times the fastest) gets at most [`Timing::EVIDENCE`], and only as
 /// long as its own budget lasts: those are for a gain over it, which it can not lose. Where the device turns out to be slower or faster than it
@@ -78,6 +79,7 @@ pub fn play_off<S: Sampler>(
         series.iter_mut().enumerate().filter(|(place, _)| contenders.contains(place)).for_each(|(_, one)| one.forget());
     }
     let admitted = contenders.clone();
+    let mut marks = Marks::new(count);
     let mut beginnings = 0;
     while !sampler.is_broken() {
         let fastest = contenders.iter().filter_map(|&place| series.get(place)).map(Series::min);
@@ -123,6 +125,12 @@ pub fn play_off<S: Sampler>(
             }
         }
         contenders.retain(|&place| matches!(failed.get(place), Some(None)));
+        let samples = |place: usize| series.get(place).map_or(0, |one| one.samples.len());
+        marks.end_round(&contenders, samples);
+    }
+    // Under load each has a clock of its own.
+    if !loaded {
+        marks.even_out(&contenders, &mut series.iter_mut().map(|one| &mut one.samples).collect::<Vec<_>>());
     }
     let broken = sampler.is_broken();
     let result = |(one, failed): (Series, Option<S::Error>)| match failed {
@@ -220,6 +228,29 @@ mod tests {
         for median in &medians {
             assert!((median / medians[0] - 1.0).abs() < 0.015, "{medians:?}");
         }
+    }
+
+    /// The clock of a power limit wanders by a fifth, and two that are 0.7 % apart are told apart as if it did not.
+    #[test]
+    fn a_clock_that_wanders_hides_nobody() {
+        let taken = Rc::new(Cell::new(0_u32));
+        let under_limit = |ms: f64, seed| {
+            let taken = Rc::clone(&taken);
+            Simulated::new(noise(ms, 0.004, seed).map(move |ms| {
+                taken.set(taken.get() + 1);
+                ms * (1.0 + 0.1 * (f64::from(taken.get()) / 25.0).sin())
+            }))
+        };
+        let mut finalists = [under_limit(1.0, 3), under_limit(1.007, 4), under_limit(1.02, 5)];
+        let timings = play_off(&mut finalists, 11, &Limits { sample_budget_ms: 100.0, ..LIMITS });
+        let timings: Vec<Timing> = timings.into_iter().map(Result::unwrap).collect();
+        let medians: Vec<f64> = timings.iter().map(|timing| timing.median_ms).collect();
+        for (median, expected) in medians.iter().zip([1.0, 1.007, 1.02]) {
+            assert!((median / medians[0] / expected - 1.0).abs() < 0.002, "{medians:?}");
+            assert!((median / expected - 1.0).abs() < 0.1, "{medians:?}");
+        }
+        let ends: Vec<(f64, f64)> = timings.iter().map(|timing| timing.interval_ms().unwrap()).collect();
+        assert!(ends[0].1 < ends[1].0 && ends[1].1 < ends[2].0, "{ends:?}");
     }
 
     /// The clock falls by 14 % when two of three have been found to be near each other.
