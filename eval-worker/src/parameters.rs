@@ -1,5 +1,7 @@
 //! Whether what a launch passes is as large as what its kernel takes: a driver reads as many bytes as the kernel's parameter has, wherever
-//! they are. AMD's code objects and PTX say it; of a cubin, as nvcc makes it or PTX that was translated ahead, the driver alone knows.
+//! they are. AMD's code objects, PTX and cubins say it.
+
+mod cubin;
 
 use std::collections::BTreeMap;
 
@@ -13,9 +15,12 @@ const LARGEST_NUMBER: u32 = 8;
 pub(crate) struct Parameters(BTreeMap<String, Vec<u32>>);
 
 impl Parameters {
-    /// Of all `objects`. A cubin says nothing that is read here.
+    /// Of all `objects`.
     pub(crate) fn of(objects: &[Vec<u8>]) -> Self {
-        Self(objects.iter().flat_map(|code| bluefin_amd::parameters(code).unwrap_or_else(|| of_ptx(code))).collect())
+        let of = |code: &Vec<u8>| {
+            bluefin_amd::parameters(code).or_else(|| cubin::parameters(code)).unwrap_or_else(|| of_ptx(code))
+        };
+        Self(objects.iter().flat_map(of).collect())
     }
 
     /// Whether the arguments of `launch` are as large as its kernel's parameters, where those are known.
