@@ -283,7 +283,11 @@ impl DeviceWorker {
     ) -> Result<bool, Lost> {
         let candidates: Vec<&Runnable> = open.iter().filter_map(|index| work.candidates.get(*index)).collect();
         let codes: Vec<&[u8]> = candidates.iter().map(|candidate| candidate.loaded().as_ref()).collect();
-        let limits = work.limits;
+        // Finalists have as many samples whatever one takes: with fewer than six nothing can be told apart.
+        let limits = match work.stage {
+            Stage::Perf => work.limits,
+            Stage::Find => work.limits.of_draws(work.task.draws()),
+        };
         let candidates = candidates.iter().map(|candidate| candidate.built.clone()).collect();
         let request = match work.stage {
             Stage::Perf => Request::Evaluate { candidates, incumbent_ms, limits },

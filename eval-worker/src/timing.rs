@@ -251,6 +251,14 @@ pub struct Limits {
     pub rule: Rule,
 }
 
+impl Limits {
+    /// The same for samples that compute several draws one after the other: as many of them.
+    #[must_use]
+    pub fn of_draws(self, draws: u32) -> Self {
+        Self { sample_budget_ms: self.sample_budget_ms * f64::from(draws.max(1)), ..self }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
