@@ -58,7 +58,7 @@ impl Bundle {
             files.insert(name, source_text(bytes).map_err(|error| fail(&beside, error))?);
         }
         for (_, source) in spec.sources().filter(|(toolchain, _)| *toolchain == CLANG) {
-            shim::complete(&mut files, source);
+            shim::complete(&mut files, source, &words_for_sources(&toml));
         }
         let mut bundle = Self { toml, files, ..Self::default() };
         bundle.check_size()?;
@@ -87,6 +87,12 @@ impl Bundle {
     #[must_use]
     pub fn left_out(&self) -> Vec<String> {
         shim::left_out(&self.files)
+    }
+
+    /// What its files include in angle brackets and neither the spec nor bluefin has: a machine that compiles may have it.
+    #[must_use]
+    pub fn of_machine(&self) -> Vec<String> {
+        shim::of_machine(&self.files)
     }
 
     /// The kernels that bluefin ships.
@@ -192,6 +198,14 @@ pub(super) fn data_names(spec: &RawSpec) -> Result<Vec<&str>, SpecError> {
     let names: Vec<&str> = spec.buffer.iter().filter_map(|buffer| buffer.data.as_deref()).collect();
     names.iter().try_for_each(|name| check_name(name))?;
     Ok(names)
+}
+
+/// What of a spec may name something in its sources: entries, defines, values of params.
+fn words_for_sources(toml: &str) -> String {
+    let names_files_and_solvers = |line: &&str| {
+        ["name", "reference", "source", "includes"].iter().any(|field| line.trim_start().starts_with(field))
+    };
+    toml.lines().filter(|line| !names_files_and_solvers(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// Source, includes and the file of spaces, in the order in which they are named.

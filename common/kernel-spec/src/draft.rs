@@ -205,14 +205,21 @@ impl Draft {
         let mut files = BTreeMap::from([(name.to_string(), text.to_string())]);
         let mut includes = Vec::new();
         if language != Language::Python {
-            let mut waiting: Vec<String> = host_code::includes(text).collect();
-            while let Some(include) = waiting.pop() {
-                // What is named by a path may lie beside it as well.
-                let name = shim::plain(&include).to_string();
-                let Some(found) = (if files.contains_key(&name) { None } else { beside(&name) }) else { continue };
-                waiting.extend(host_code::includes(&found));
-                files.insert(name.clone(), found);
-                includes.push(name);
+            let included = |from: &str, text: &str| -> Vec<Vec<String>> {
+                host_code::includes(text).map(|include| shim::places(from, &include)).collect()
+            };
+            let mut waiting = included(name, text);
+            while let Some(places) = waiting.pop() {
+                if places.first().is_none_or(|first| files.contains_key(first)) {
+                    continue;
+                }
+                let found = places.into_iter().find_map(|name| {
+                    if files.contains_key(&name) { None } else { beside(&name).map(|text| (name, text)) }
+                });
+                let Some((name, text)) = found else { continue };
+                waiting.extend(included(&name, &text));
+                includes.push(name.clone());
+                files.insert(name, text);
             }
             includes.sort();
         }
@@ -257,7 +264,8 @@ impl Draft {
         if self.includes.iter().any(|name| name == "prelude.h") {
             files.entry("prelude.h".to_string()).or_insert_with(|| crate::bundle::PRELUDE.to_string());
         }
-        shim::complete(&mut files, &self.source);
+        let named: Vec<String> = self.kernels.iter().map(Kernel::instance).collect();
+        shim::complete(&mut files, &self.source, &named.join(" "));
         Bundle { files, ..Bundle::default() }
     }
 
@@ -387,9 +395,15 @@ impl Kernel {
         self.entry(false)
     }
 
+    /// Its name without namespaces.
+    #[must_use]
+    pub fn plain_name(&self) -> &str {
+        self.name.rsplit("::").next().unwrap_or_default()
+    }
+
     /// A macro's name for a number of the template, which is no word of the source.
     fn macro_of(&self, parameter: &TemplateParameter) -> String {
-        let name = self.name.rsplit("::").next().unwrap_or_default();
+        let name = self.plain_name();
         // An entry that names many of them would be too long with the whole name in each.
         let letters = if self.template.len() > 4 { 8 } else { usize::MAX };
         let name: String = name.chars().take(letters).collect();

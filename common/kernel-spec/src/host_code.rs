@@ -2,8 +2,16 @@
 //! to. Host functions are blanked, so that nothing in them has to be known, while each line keeps its number. What is not
 //! plainly a host function stays: a macro may make it one for the device, and so may `constexpr`.
 
+mod marks;
+mod namespaces;
+mod reached;
+
 use std::collections::BTreeSet;
 use std::ops::Range;
+
+pub(super) use marks::marks;
+pub(super) use namespaces::{namespaces, with_namespaces};
+pub(super) use reached::unreached;
 
 /// A word, a sign, or a literal of a source.
 #[derive(Clone, Debug)]
@@ -161,8 +169,8 @@ pub(super) fn with_includes(text: &str, name: impl Fn(&str) -> Include) -> Strin
         let instead = match name(&found) {
             Include::Kept => continue,
             Include::Renamed(other) => format!("#include \"{other}\""),
-            Include::NotBeside if quoted => format!("{LEFT_OUT}{found}"),
-            Include::NotBeside => continue,
+            Include::NotBeside { .. } if quoted => format!("{LEFT_OUT}{found}"),
+            Include::NotBeside { machine } => format!("#include \"{machine}\""),
         };
         changed.push_str(text.get(from..line.start).unwrap_or_default());
         changed.push_str(&instead);
@@ -180,8 +188,10 @@ pub(super) enum Include {
     Kept,
     /// A file of another name has it.
     Renamed(String),
-    /// No file of the spec has it: in quotation marks it may be for the host alone.
-    NotBeside,
+    /// No file of the spec has it: in quotation marks it may be for the host alone, otherwise a file that is called like this asks the machine.
+    NotBeside {
+        machine: String,
+    },
 }
 
 /// The macros that a text defines.
@@ -317,7 +327,7 @@ pub(super) fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
     None
 }
 
-/// Where host functions are: outside of classes they are left out whole, in classes their bodies are, as others may name them; and variables
+/// Where host functions are, but for those that `macros` may make the device's: outside of classes they are left out whole, in classes their bodies are, as others may name them; and variables
 /// that one of those that are left out begins with. `None` if the text is not understood.
 fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec<Range<usize>>> {
     let mut found = Vec::new();
@@ -411,12 +421,19 @@ pub(super) fn without(text: &str, macros: &BTreeSet<String>) -> String {
     let Some(functions) = (if forced { None } else { host_functions(&parts.tokens, macros) }) else {
         return text.to_string();
     };
+    blank(text, functions)
+}
+
+/// `text` with blanks in `ranges`, but for the preprocessor's lines that are no pragmas, as those speak of what is around them.
+pub(super) fn blank(text: &str, ranges: Vec<Range<usize>>) -> String {
+    let directives = take_apart(text).directives;
     let mut blanked = String::with_capacity(text.len());
     let mut from = 0;
-    for body in functions {
+    for body in ranges {
         blanked.push_str(text.get(from..body.start).unwrap_or_default());
         let mut at = body.start;
-        let within = parts.directives.iter().filter(|line| body.contains(&line.start));
+        let is_of_body = |line: &&Range<usize>| text.get((*line).clone()).is_some_and(|line| line.contains("pragma"));
+        let within = directives.iter().filter(|line| body.contains(&line.start) && !is_of_body(line));
         for line in within.chain([&(body.end..body.end)]) {
             let plain = text.get(at..line.start).unwrap_or_default();
             blanked.extend(plain.chars().map(|found| if found == '\n' { '\n' } else { ' ' }));

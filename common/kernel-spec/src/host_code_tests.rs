@@ -1,9 +1,11 @@
 //! What of a source is taken for host code.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 fn blanked(text: &str) -> String {
-    let macros = macros(text).collect();
+    let macros = marks(std::iter::once(text));
     let without = without(text, &macros);
     assert_eq!(without.lines().count(), text.lines().count(), "each line keeps its number");
     without
@@ -60,6 +62,9 @@ fn what_may_be_for_the_device_stays() {
         "__host__ __device__ int g() { return 1; }",
         "constexpr int h() { return 1; }",
         "#define DEVICE __device__\nDEVICE int i() { return 1; }",
+        "#define BOTH DEVICE inline\n#define DEVICE \\\n __device__\nBOTH int i() { return 1; }",
+        "#define PASTED(a) a ## _of\nint PASTED(i)() { return 1; }",
+        "#define OPEN namespace a {\nOPEN int i() { return 1; } }",
         "int table[] = { 1, 2 };",
         "const auto f = [](int x) { return x; };",
         "enum E { A, B };",
@@ -69,6 +74,16 @@ fn what_may_be_for_the_device_stays() {
     ] {
         assert_eq!(blanked(text), text);
     }
+}
+
+/// A macro that says nothing of the device: a number, or a check that has the function's own name.
+#[test]
+fn macros_that_mark_nothing() {
+    let text = "#define N 4\n#define check(e) { check((e), __LINE__); }\n";
+    assert_eq!(
+        blanked(&format!("{text}void check(Unknown a[N], int line) {{ exit(1); }}")).trim_end(),
+        text.trim_end()
+    );
 }
 
 #[test]
@@ -91,4 +106,72 @@ fn includes_and_macros_are_read() {
     let text = "#include <a/b.h>\n # include \"c.h\" // d\n// #include <no.h>\n#define A(x) \\\n x\n#define B\nconst char* s = \"\\\n#include <no.h>\";\n";
     assert_eq!(includes(text).collect::<Vec<_>>(), ["a/b.h", "c.h"]);
     assert_eq!(macros(text).collect::<Vec<_>>(), ["A", "B"]);
+}
+
+/// What is left of a text from whose words `k` is reached, line by line without blanks at its ends.
+fn reached(text: &str) -> String {
+    let texts = BTreeMap::from([("k.cu".to_string(), text.to_string())]);
+    let mut ranges = unreached(&texts, "entry = \"k<Mul>\"");
+    let left = blank(text, ranges.remove("k.cu").unwrap_or_default());
+    assert_eq!(left.lines().count(), text.lines().count(), "each line keeps its number");
+    left.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_no_kernel_reaches_goes() {
+    for text in [
+        "class Host : public Base { Unknown a; };",
+        "typedef struct { Unknown a; } Host, *HostPointer;",
+        "Unknown host(Unknown a, int b);",
+        "static Unknown table[] = { 1, 2 };",
+        "texture<float, 1, mode> t;",
+        "using Host = Unknown<int>;",
+        "template class Host<float>;",
+        "template <class T> Host<T>::Host(int n) : n(n) { }",
+        "template <class T> T Host<T>::operator()() { return n; }",
+        "__device__ float other(float a) {\n#pragma unroll\n for (;;) asm(\"x\" : \"=f\"(a)); }",
+        "__global__ void __launch_bounds__(64) l(int* p) { other(p); }",
+        "template <class T, int N = 1> __device__ T other(T a) { if (N) asm(\"x\" : \"=f\"(a)); return a; }",
+        "extern \"C\" {\nUnknown f();\n}",
+        "#define ASK(T) template void host<T>(T*);\nASK(float);",
+    ] {
+        let kernel = "template <class T> __global__ void k(int* p) { }";
+        let left = reached(&format!("#include \"Host.h\"\n{text}\n{kernel}\n"));
+        let left: Vec<&str> = left.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(matches!(left.as_slice(), [] | ["extern \"C\" {", "}", ..] | [_]), "{left:?}");
+        assert_eq!(left.last(), Some(&kernel), "{text}");
+    }
+}
+
+#[test]
+fn what_a_kernel_reaches_stays() {
+    let kernel = "__global__ void k(Params p) { f(p.a); MACRO(p); }";
+    for text in [
+        "struct Params { int a; };",
+        "typedef struct Hidden { int a; } Params;",
+        "typedef Inner Params;\nstruct Inner { int a; };",
+        "struct Mul { };",
+        "#define MACRO(x) g(x)\n__device__ void g(int a) { }",
+        "__device__ int f(int a);",
+        "__device__ int n::f(int a) { return 1; }",
+        "template <> struct Traits<int> { };",
+        "__device__ Vector operator+(Vector a, Vector b) { return a; }",
+        "#define BOTH(name) struct name { };\nBOTH(Params)\nint later;",
+        "enum { A, B };",
+        "static __device__ int table[] = { f(1) };\n__device__ int f(int a) { return table[a]; }",
+    ] {
+        assert_eq!(reached(&format!("{text}\n{kernel}")), format!("{text}\n{kernel}"));
+    }
+    let pasted = "#define NAME(a) host_ ## a\nint host_f();\n__global__ void k() { }";
+    assert_eq!(reached(pasted), pasted);
+}
+
+#[test]
+fn namespaces_of_headers_that_are_gone_are_declared() {
+    let text = "namespace own { }\nusing namespace own;\n using namespace sdk;\nusing namespace std;\nvoid f() { using namespace in; }\n";
+    let declared = namespaces(std::iter::once(text));
+    assert_eq!(
+        with_namespaces(text, &declared),
+        text.replace("using namespace sdk", "namespace sdk {} using namespace sdk")
+    );
 }

@@ -73,6 +73,8 @@ const HEADERS: &[(&str, &str)] = &[
     shim_file!("groups.h"),
     shim_file!("blocks.h"),
     shim_file!("host.h"),
+    shim_file!("libraries.h"),
+    shim_file!("operands.h"),
     shim_file!("nvcc.h"),
     hip!("hip/hip_runtime.h", "gpu.h"),
     hip!("hip/hip_runtime_api.h", "gpu.h"),
@@ -107,6 +109,8 @@ const HEADERS: &[(&str, &str)] = &[
     cuda!("cuda_bf16.h", "bfloat.h"),
     cuda!("cooperative_groups.h", "groups.h"),
     cuda!("cooperative_groups/reduce.h", "groups.h"),
+    cuda!("cooperative_groups/scan.h", "groups.h"),
+    cuda!("cooperative_groups/memcpy_async.h", "groups.h"),
     // What samples share for their hosts, of which kernels need nothing.
     ("helper_cuda.h", HOST),
     ("helper_functions.h", HOST),
@@ -120,7 +124,8 @@ const HEADERS: &[(&str, &str)] = &[
 const HOST: &str = "#pragma once\n#include \"bluefin/gpu.h\"\n#include \"bluefin/host.h\"\n";
 
 /// How the names of libraries for hosts begin, of which kernels need nothing, but for nvcc, which has CUDA's.
-const LIBRARIES: [&str; 33] = [
+const LIBRARIES: [&str; 34] = [
+    "cuda/",
     "thrust/",
     "cub/",
     "hipcub/",
@@ -212,15 +217,31 @@ fn is_word_of_hip(word: &str) -> bool {
     word.starts_with("HIP_") || word.strip_prefix("hip").is_some_and(named)
 }
 
+/// Where what stands for headers lies that neither the spec nor bluefin has.
+const OF_MACHINE: &str = "bluefin/machine/";
+
 fn text_of(name: &str) -> Option<Cow<'static, str>> {
+    if let Some(header) = name.strip_prefix(OF_MACHINE) {
+        return Some(format!("#if __has_include(<{header}>)\n#include <{header}>\n#endif\n").into());
+    }
     if let Some((_, text)) = HEADERS.iter().find(|(known, _)| *known == name) {
         return Some(Cow::Borrowed(text));
     }
     let is_library = LIBRARIES.iter().any(|library| name.starts_with(library));
-    // Blocks of threads use these as well.
-    let of_blocks = ["cub/", "hipcub/"].iter().any(|library| name.starts_with(library));
-    let part = if of_blocks { "#else\n#include \"bluefin/blocks.h\"\n" } else { "" };
-    is_library.then(|| format!("#pragma once\n#if defined(__NVCC__)\n#include_next <{name}>\n{part}#endif\n").into())
+    let is_of = |libraries: &[&str]| libraries.iter().any(|library| name.starts_with(library));
+    let part = match () {
+        // Blocks of threads use these as well.
+        () if is_of(&["cub/", "hipcub/"]) => "blocks.h",
+        // These bring the types of 16 bits along.
+        () if is_of(&["cublas", "hipblas", "cudnn", "nccl", "rccl", "miopen/"]) => "operands.h",
+        () => "libraries.h",
+    };
+    is_library.then(|| {
+        format!(
+            "#pragma once\n#if defined(__NVCC__)\n#include_next <{name}>\n#else\n#include \"bluefin/{part}\"\n#endif\n"
+        )
+        .into()
+    })
 }
 
 /// Whether a file of a bundle is one of the shim's by its name.
@@ -231,6 +252,29 @@ pub(super) fn is_header(name: &str) -> bool {
 /// The last part of an include's path: what a spec's folder can have of it.
 pub(super) fn plain(name: &str) -> &str {
     name.rsplit_once('/').map_or(name, |(_, file)| file)
+}
+
+/// The names under which a spec's folder can have what the file `from` includes as `include`: beside that file, where the path leads from the
+/// spec, and by its last part.
+pub(super) fn places(from: &str, include: &str) -> Vec<String> {
+    let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut found: Vec<String> = [joined(folder, include), joined("", include)].into_iter().flatten().collect();
+    found.push(plain(include).to_string());
+    found.dedup();
+    found
+}
+
+/// A path from `folder`, if it stays within what that is in.
+fn joined(folder: &str, path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in path.split('/') {
+        match part {
+            ".." => _ = parts.pop()?,
+            "." | "" => {}
+            part => parts.push(part),
+        }
+    }
+    (!path.starts_with('/')).then(|| parts.join("/"))
 }
 
 /// The dialect of a bundle's files, if the shim is among them.
@@ -255,43 +299,73 @@ pub(super) fn left_out(files: &BTreeMap<String, String>) -> Vec<String> {
     lines.filter_map(|line| line.strip_prefix(host_code::LEFT_OUT)).map(ToString::to_string).collect()
 }
 
+/// The headers in angle brackets that neither the spec nor bluefin has, which a machine may have.
+pub(super) fn of_machine(files: &BTreeMap<String, String>) -> Vec<String> {
+    files.keys().filter_map(|name| name.strip_prefix(OF_MACHINE)).map(ToString::to_string).collect()
+}
+
 /// Puts what the files of a spec include of the shim among them, and takes out of them what is for the host alone: then a source
-/// compiles as it is, and a change of its host code changes nothing that is compiled.
-pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str) {
+/// compiles as it is, and a change of its host code changes nothing that is compiled. What is reached neither from the words of `named` nor
+/// from what they reach goes as well.
+pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str, named: &str) {
     let known = |name: &str| files.contains_key(name) || is_header(name);
-    let of_include = |name: &str| match plain(name) {
-        _ if known(name) || is_of_machine(name) => Include::Kept,
-        file if known(file) => Include::Renamed(file.to_string()),
-        _ => Include::NotBeside,
+    let of_include = |from: &str, name: &str| {
+        if known(name) || is_of_machine(name) {
+            return Include::Kept;
+        }
+        match places(from, name).into_iter().find(|place| known(place)) {
+            Some(place) => Include::Renamed(place),
+            None if joined("", name).is_some_and(|path| path == name) => {
+                Include::NotBeside { machine: format!("{OF_MACHINE}{name}") }
+            }
+            None => Include::NotBeside { machine: name.to_string() },
+        }
     };
     // The prelude includes CUDA's headers for nvcc alone.
     let own = files.iter().filter(|(name, _)| *name != PRELUDE);
-    let all = own.flat_map(|(_, text)| host_code::includes(text));
-    let wanted: BTreeSet<String> = all
-        .filter_map(|name| match of_include(&name) {
-            Include::Kept => Some(name),
-            Include::Renamed(name) => Some(name),
-            Include::NotBeside => None,
-        })
-        .filter(|name| is_header(name))
-        .collect();
+    let mut wanted = BTreeSet::new();
+    for (from, include) in own.flat_map(|(from, text)| host_code::includes(text).map(move |include| (from, include))) {
+        match of_include(from, &include) {
+            Include::NotBeside { .. } => {}
+            Include::Kept => _ = wanted.insert(include),
+            Include::Renamed(place) => _ = wanted.insert(place),
+        }
+    }
+    wanted.retain(|name| is_header(name));
     // nvcc gives its sources this header without being asked.
-    let is_cuda_source = source.ends_with(".cu");
+    let is_cuda_source = source.ends_with(".cu") || source.ends_with(".cuh");
     if wanted.is_empty() && !is_cuda_source {
         return;
     }
     // hipcc compiles such a source without any header of HIP's: its words tell.
     let names_hip =
         || files.values().any(|text| host_code::tokens(text).iter().any(|token| is_word_of_hip(token.text)));
-    let is_hip = wanted.iter().any(|name| name.starts_with("hip/")) || wanted.is_empty() && names_hip();
+    let is_of_hip = |name: &String| name.starts_with("hip/");
+    // A file for both has HIP's under a condition.
+    if is_cuda_source && wanted.iter().any(|name| name.starts_with("cuda")) {
+        wanted.retain(|name| !is_of_hip(name));
+    }
+    let is_hip = wanted.iter().any(is_of_hip) || wanted.is_empty() && names_hip();
     let mut waiting: Vec<String> = wanted.into_iter().chain([if is_hip { HIP } else { CUDA }.to_string()]).collect();
-    let macros: BTreeSet<String> = files.values().flat_map(|text| host_code::macros(text)).collect();
+    let macros = host_code::marks(files.values().map(String::as_str));
+    let declared = host_code::namespaces(files.values().map(String::as_str));
     let changed = |(name, text): (&String, &String)| match name.as_str() {
         PRELUDE => (name.clone(), text.clone()),
-        _ => (name.clone(), host_code::without(&host_code::with_includes(text, of_include), &macros)),
+        _ => {
+            let included = host_code::with_includes(text, |include| of_include(name, include));
+            (name.clone(), host_code::with_namespaces(&host_code::without(&included, &macros), &declared))
+        }
     };
     let texts: BTreeMap<String, String> = files.iter().map(changed).collect();
     *files = texts;
+    let own = files.iter().filter(|(name, _)| *name != PRELUDE).map(|(name, text)| (name.clone(), text.clone()));
+    let own: BTreeMap<String, String> = own.collect();
+    waiting.extend(own.values().flat_map(|text| host_code::includes(text)).filter(|name| name.starts_with(OF_MACHINE)));
+    for (name, ranges) in host_code::unreached(&own, named) {
+        if let Some(text) = files.get_mut(&name) {
+            *text = host_code::blank(text, ranges);
+        }
+    }
     while let Some(name) = waiting.pop() {
         let Some(text) = text_of(&name).filter(|_| !files.contains_key(&name)) else { continue };
         // nvcc has those of other names.
@@ -306,7 +380,7 @@ mod tests {
 
     fn completed(source: &str, text: &str) -> BTreeMap<String, String> {
         let mut files = BTreeMap::from([(source.to_string(), text.to_string())]);
-        complete(&mut files, source);
+        complete(&mut files, source, "k");
         files
     }
 
@@ -320,6 +394,9 @@ mod tests {
         let named = "__global__ void k() { HIP_DYNAMIC_SHARED(int, words) }\n";
         assert_eq!(dialect(&completed("k.cu", named)), Some(Dialect::Hip));
         assert_eq!(dialect(&completed("k.cu", &format!("#include <cuda.h>\n{named}"))), Some(Dialect::Cuda));
+        let both = "#if X\n#include <hip/hip_runtime.h>\n#else\n#include <cuda_fp16.h>\n#endif\n";
+        assert_eq!(dialect(&completed("k.cuh", both)), Some(Dialect::Cuda));
+        assert_eq!(dialect(&completed("k.cpp", both)), Some(Dialect::Hip));
         let files = completed(
             "k.hip",
             "#include \"../../Common/helper_cuda.h\"\n#include \"../x/own.h\"\n#include <sys/types.h>\n",
@@ -335,9 +412,10 @@ mod tests {
         let files = completed("k.cu", text);
         assert_eq!(
             files["k.cu"],
-            "#include <cub/cub.cuh>\n// left out: reference.h\n#include \"math.h\"\n#include \"vector\"\n#include <own.h>\n"
+            "#include <cub/cub.cuh>\n// left out: reference.h\n#include \"math.h\"\n#include \"vector\"\n#include \"bluefin/machine/own.h\"\n"
         );
         assert_eq!((left_out(&files), libraries(&files)), (vec!["reference.h".into()], vec!["cub/cub.cuh".into()]));
+        assert_eq!(of_machine(&files), ["own.h"]);
         assert!(libraries(&completed("k.cu", "#include <cuda_fp16.h>\n")).is_empty());
     }
 
@@ -346,7 +424,7 @@ mod tests {
         let text = "#include \"prelude.h\"\nint main() { return 0; }\n";
         assert_eq!(completed("k.hip", text), BTreeMap::from([("k.hip".to_string(), text.to_string())]));
         let mut files = BTreeMap::from([(PRELUDE.to_string(), "#include <cuda_fp16.h>\n".to_string())]);
-        complete(&mut files, "k.hip");
+        complete(&mut files, "k.hip", "k");
         assert_eq!(files.len(), 1, "what the prelude includes for nvcc is no file's wish");
     }
 
@@ -356,7 +434,7 @@ mod tests {
             ("k.cu".to_string(), "#include \"helper_cuda.h\"\n".to_string()),
             ("helper_cuda.h".to_string(), "#define MINE 1\n".to_string()),
         ]);
-        complete(&mut files, "k.cu");
+        complete(&mut files, "k.cu", "k");
         assert_eq!(files["helper_cuda.h"], "#define MINE 1\n");
         assert_eq!(dialect(&files), Some(Dialect::Cuda));
     }

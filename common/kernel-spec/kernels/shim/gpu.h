@@ -24,6 +24,7 @@
 #endif
 #include "bluefin/runtime.h"
 #if __has_include(<cmath>)
+#include <cassert>
 #include <cfloat>
 #include <climits>
 #include <cmath>

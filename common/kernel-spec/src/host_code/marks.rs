@@ -1,0 +1,62 @@
+//! Macros that may make a function one of the device, by what they stand for: `DEVICE`, but not the number or the check that has a function's name.
+
+use std::collections::BTreeSet;
+
+use super::{KEEPING, directives, tokens};
+
+/// How statements begin, which stand in functions alone.
+const STATEMENTS: [&str; 6] = ["{", "do", "if", "for", "while", "return"];
+
+/// The macros of `texts` that stand for such a word, for another such macro, or for more than is understood.
+pub(crate) fn marks<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    standing_for(texts, |words| has(words, &KEEPING) || is_open(words))
+}
+
+/// The macros of `texts` that stand for more than words of one declaration, or for another such macro.
+pub(super) fn shapes<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    standing_for(texts, is_open)
+}
+
+/// The macros of `texts` that stand for an instance of a template which is asked for: `template void f<type>(type*);`.
+pub(super) fn instances<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let asks = |(_, words): &(String, Vec<String>)| match words.as_slice() {
+        [first, second, ..] => first == "template" && second != "<" && !has(words, &["{", "}"]),
+        _ => false,
+    };
+    texts.flat_map(directives).filter_map(definition).filter(asks).map(|(name, _)| name).collect()
+}
+
+fn standing_for<'a>(texts: impl Iterator<Item = &'a str>, is_one: impl Fn(&[String]) -> bool) -> BTreeSet<String> {
+    let mut waiting: Vec<(String, Vec<String>)> = texts.flat_map(directives).filter_map(definition).collect();
+    let mut found = BTreeSet::new();
+    loop {
+        let is_found = |words: &[String]| is_one(words) || words.iter().any(|word| found.contains(word));
+        let (new, others): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|(_, words)| is_found(words));
+        if new.is_empty() {
+            return found;
+        }
+        found.extend(new.into_iter().map(|(name, _)| name));
+        waiting = others;
+    }
+}
+
+/// The name of a macro and the words that it stands for.
+fn definition(line: &str) -> Option<(String, Vec<String>)> {
+    let text = line.strip_prefix("define")?.trim_start().replace("\\\r\n", " ").replace("\\\n", " ");
+    let end = text.find(|found: char| !found.is_alphanumeric() && found != '_').unwrap_or(text.len());
+    let (name, mut rest) = text.split_at(end);
+    if rest.starts_with('(') {
+        rest = rest.split_once(')').map_or("", |(_, rest)| rest);
+    }
+    Some((name.to_string(), tokens(rest.trim_start()).iter().map(|token| token.text.to_string()).collect()))
+}
+
+fn has(words: &[String], wanted: &[&str]) -> bool {
+    words.iter().any(|word| wanted.contains(&word.as_str()))
+}
+
+/// Whether words are more than a part of one declaration: several of them, or names that are put together.
+fn is_open(words: &[String]) -> bool {
+    let is_statement = words.first().is_some_and(|first| STATEMENTS.contains(&first.as_str()));
+    has(words, &["#"]) || !is_statement && has(words, &["{", "}", ";"])
+}

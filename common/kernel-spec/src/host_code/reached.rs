@@ -1,0 +1,275 @@
+//! What the kernels of a spec do not reach: classes and variables of the host whose types nobody has, device functions in another vendor's assembly. A
+//! declaration is reached by its name, from the spec or from what is reached itself; nothing is known here of scopes and overloads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::{Block, Token, block_behind, closing, marks, take_apart, without_template};
+
+/// Words whose parentheses hold no parameters.
+const ATTRIBUTES: [&str; 6] =
+    ["__launch_bounds__", "__attribute__", "__align__", "__builtin_align__", "alignas", "__declspec"];
+const CLASSES: [&str; 3] = ["class", "struct", "union"];
+/// Words of declarations that are needed without being named.
+const KEPT: [&str; 9] =
+    ["operator", "decltype", "concept", "requires", "static_assert", "enum", "friend", "namespace", "auto"];
+
+/// What reaches instances that a macro asks for: nothing has this name.
+const INSTANCE: &str = "template <>";
+
+/// A declaration outside of classes and functions.
+struct Declaration<'a> {
+    /// In its text; nothing where it stays.
+    range: Option<Range<usize>>,
+    /// What reaches it; nothing of one that is needed whatever is named.
+    names: Vec<&'a str>,
+    words: Vec<&'a str>,
+}
+
+/// Macros of all texts.
+struct Macros {
+    /// Those that stand for more than words of one declaration.
+    shapes: BTreeSet<String>,
+    /// Those that ask for instances of templates.
+    instances: BTreeSet<String>,
+}
+
+impl Macros {
+    fn of(texts: &BTreeMap<String, String>) -> Self {
+        let texts = || texts.values().map(String::as_str);
+        Self { shapes: marks::shapes(texts()), instances: marks::instances(texts()) }
+    }
+}
+
+/// Where in each of `texts` that is not reached from the words of `named` stands: nothing where a text is not understood or a macro puts
+/// names together.
+pub(crate) fn unreached(texts: &BTreeMap<String, String>, named: &str) -> BTreeMap<String, Vec<Range<usize>>> {
+    let mut found = Vec::new();
+    let mut reached: BTreeSet<&str> = super::tokens(named).iter().flat_map(|token| words_of(token.text)).collect();
+    // What range-based loops call.
+    reached.extend(["begin", "end"]);
+    let macros = Macros::of(texts);
+    for (name, text) in texts {
+        if super::directives(text).any(puts_together) {
+            return BTreeMap::new();
+        }
+        found.extend(super::directives(text).map(|line| (name, of_directive(line))));
+        match declarations(text, &macros) {
+            Some(declarations) => found.extend(declarations.into_iter().map(|one| (name, one))),
+            None => reached.extend(super::tokens(text).iter().map(|token| token.text)),
+        }
+    }
+    loop {
+        let is_reached =
+            |one: &Declaration<'_>| one.names.is_empty() || one.names.iter().any(|name| reached.contains(name));
+        let (new, rest): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, one)| is_reached(one));
+        found = rest;
+        if new.is_empty() {
+            break;
+        }
+        reached.extend(new.into_iter().flat_map(|(_, one)| one.words));
+    }
+    let mut ranges: BTreeMap<String, Vec<Range<usize>>> = BTreeMap::new();
+    for (name, one) in found {
+        ranges.entry(name.clone()).or_default().extend(one.range);
+    }
+    ranges
+}
+
+/// A line of the preprocessor: what a macro stands for is reached with it.
+fn of_directive(line: &str) -> Declaration<'_> {
+    let mut words = words_of(line).peekable();
+    let is_macro = words.next_if_eq(&"define").is_some();
+    let names = if is_macro { words.next().into_iter().collect() } else { Vec::new() };
+    // A file's name reaches nothing.
+    let words = if words.peek() == Some(&"include") { Vec::new() } else { words.collect() };
+    Declaration { range: None, names, words }
+}
+
+/// Whether a macro makes names of parts.
+fn puts_together(line: &str) -> bool {
+    line.split("##").skip(1).any(|behind| !behind.trim_start().starts_with("__VA_ARGS__"))
+}
+
+/// The names in a text of whatever kind, such as a literal of the spec that holds an entry.
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|found: char| !found.is_alphanumeric() && found != '_').filter(|word| !word.is_empty())
+}
+
+/// The declarations of a text; `None` if it is not understood.
+fn declarations<'a>(text: &'a str, macros: &Macros) -> Option<Vec<Declaration<'a>>> {
+    let tokens = take_apart(text).tokens;
+    let mut found = Vec::new();
+    let (mut head, mut at, mut scopes) = (0, 0, 0_usize);
+    while let Some(token) = tokens.get(at) {
+        let words = tokens.get(head..at)?;
+        let mut end = None;
+        match token.text {
+            ";" => end = Some(at),
+            "}" => {
+                scopes = scopes.checked_sub(1)?;
+                head = at + 1;
+            }
+            "{" => match block_behind(words, &macros.shapes) {
+                Block::NotUnderstood => return None,
+                // A body behind what was taken for one.
+                _ if words.is_empty() => return None,
+                _ if is_function(words) => end = Some(closing(&tokens, at)?),
+                Block::Scope if !is_class(words) => {
+                    found.push(declaration(words, &[], macros));
+                    scopes += 1;
+                    head = at + 1;
+                }
+                // What is declared goes on to the semicolon.
+                _ => at = closing(&tokens, at)?,
+            },
+            _ => {}
+        }
+        if let Some(end) = end {
+            found.push(declaration(tokens.get(head..end)?, tokens.get(end..=end)?, macros));
+            at = end;
+            head = end + 1;
+        }
+        at += 1;
+    }
+    (scopes == 0 && head == tokens.len()).then_some(found)
+}
+
+fn is_class(head: &[Token<'_>]) -> bool {
+    without_template(head).iter().any(|word| CLASSES.contains(&word.text))
+}
+
+fn is_function(head: &[Token<'_>]) -> bool {
+    let head = without_template(head);
+    parameters_of(head).is_some_and(|open| !head.iter().take(open).any(|word| word.text == "="))
+}
+
+/// Where the parameters of a function begin in its head.
+fn parameters_of(head: &[Token<'_>]) -> Option<usize> {
+    let mut at = head.len() - without_template(head).len();
+    loop {
+        let open = at + head.get(at..)?.iter().position(|word| matches!(word.text, "(" | "{"))?;
+        if head.get(open)?.text == "{" {
+            return None;
+        }
+        if !head.get(open.checked_sub(1)?).is_some_and(|before| ATTRIBUTES.contains(&before.text)) {
+            return Some(open);
+        }
+        let mut depth = 0_usize;
+        let close = head.iter().skip(open).position(|word| {
+            match word.text {
+                "(" => depth += 1,
+                ")" => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        })?;
+        at = open + close + 1;
+    }
+}
+
+/// A declaration that consists of `words` and ends with `last`.
+fn declaration<'a>(words: &[Token<'a>], last: &[Token<'a>], macros: &Macros) -> Declaration<'a> {
+    let range = words.first().zip(last.first()).map(|(first, last)| first.at..last.at + last.text.len());
+    let names = names(words, macros).filter(|_| range.is_some());
+    let words = words.iter().map(|word| word.text).collect();
+    Declaration { range, names: names.unwrap_or_default(), words }
+}
+
+fn is_word(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_alphabetic() || first == '_')
+}
+
+/// What reaches a declaration; `None` of one that stays.
+fn names<'a>(words: &[Token<'a>], macros: &Macros) -> Option<Vec<&'a str>> {
+    let plain = match words {
+        // Nobody asks for an instance but who needs it.
+        [first, ..] if macros.instances.contains(first.text) => return Some(Vec::from([INSTANCE])),
+        // An instance that is asked for.
+        [first, second, ..] if first.text == "template" && second.text != "<" => words.get(1..)?,
+        // One of a template that others may have.
+        [first, second, third, ..] if first.text == "template" && second.text == "<" && third.text == ">" => {
+            return None;
+        }
+        _ => without_template(words),
+    };
+    let until = plain.iter().position(|word| matches!(word.text, "{" | "=")).unwrap_or(plain.len());
+    let declared = plain.get(..until)?;
+    let stays = |word: &Token<'_>| KEPT.contains(&word.text) || macros.shapes.contains(word.text);
+    // An operator is found by nobody's name, unless it is a class's.
+    if let Some(at) = declared.iter().position(|word| word.text == "operator")
+        && let Some([class @ .., first, second]) = declared.get(..at)
+        && first.text == ":"
+        && second.text == ":"
+    {
+        return name_of_function(class).filter(|_| !declared.iter().any(|word| macros.shapes.contains(word.text)));
+    }
+    let names = match parameters_of(declared) {
+        _ if declared.iter().any(stays) => return None,
+        Some(open) => name_of_function(declared.get(..open)?)?,
+        None if declared.first()?.text == "using" && plain.get(until)?.text == "=" => vec![declared.get(1)?.text],
+        None => match declared.iter().position(|word| CLASSES.contains(&word.text)) {
+            Some(class) => {
+                let named = declared.get(class + 1..)?.iter().take_while(|word| !matches!(word.text, ":" | "<"));
+                // Objects and other names of the class.
+                let close = plain.iter().rposition(|word| word.text == "}").unwrap_or(plain.len());
+                named.chain(plain.get(close..)?).map(|word| word.text).filter(|text| is_word(text)).collect()
+            }
+            None => vec![name_of_variable(declared)?],
+        },
+    };
+    (!names.is_empty()).then_some(names)
+}
+
+/// The name of the one variable that is declared, or of another name for a type.
+fn name_of_variable<'a>(mut declared: &[Token<'a>]) -> Option<&'a str> {
+    while declared.last()?.text == "]" {
+        let open = declared.iter().rposition(|word| word.text == "[")?;
+        declared = declared.get(..open)?;
+    }
+    let (name, before) = declared.split_last()?;
+    let mut depth = 0_i32;
+    let is_list = before.iter().any(|word| {
+        match word.text {
+            "<" => depth += 1,
+            ">" => depth -= 1,
+            _ => {}
+        }
+        word.text == "," && depth == 0
+    });
+    (!is_list && !before.is_empty() && is_word(name.text)).then_some(name.text)
+}
+
+/// The name in front of a function's parameters, and that of the class that it is a member of.
+fn name_of_function<'a>(head: &[Token<'a>]) -> Option<Vec<&'a str>> {
+    let mut names = Vec::new();
+    let mut rest = head;
+    loop {
+        rest = without_arguments(rest)?;
+        let (name, before) = rest.split_last()?;
+        names.push(Some(name.text).filter(|text| is_word(text))?);
+        match before {
+            [outer @ .., first, second] if first.text == ":" && second.text == ":" => rest = outer,
+            // A constructor has no type in front, nor has the call of a macro that is not in the file.
+            [] if names.len() == 1 => return None,
+            _ => return Some(names),
+        }
+    }
+}
+
+/// A name without the arguments of a template behind it.
+fn without_arguments<'a, 'b>(head: &'b [Token<'a>]) -> Option<&'b [Token<'a>]> {
+    if head.last()?.text != ">" {
+        return Some(head);
+    }
+    let mut depth = 0_usize;
+    let open = head.iter().rposition(|word| {
+        match word.text {
+            ">" => depth += 1,
+            "<" => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })?;
+    head.get(..open)
+}
