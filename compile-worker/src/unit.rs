@@ -143,7 +143,8 @@ impl Unit {
         if failure.kind != FailureKind::CompileError {
             return failure;
         }
-        let left_out = self.bundle.left_out();
+        let mut left_out = self.bundle.left_out();
+        left_out.extend(self.bundle.of_machine());
         let named = |library: &String| {
             let word = library.split(['/', '.', '_']).next().unwrap_or_default();
             failure.detail.contains(word)

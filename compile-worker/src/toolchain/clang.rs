@@ -27,8 +27,8 @@ static CLANG: Wanted = Wanted {
 const TRIED: [&str; 2] = ["gfx90a", "sm_80"];
 /// The backends, whose architectures are asked for.
 const TRIPLES: [&str; 2] = ["--target=amdgcn", "--target=nvptx64"];
-/// A number that may lose digits in braces is no error, as it is none to nvcc.
-pub(super) const NARROWING: &str = "-Wno-narrowing";
+/// What is no error to nvcc: a number that may lose digits in braces, and a variable that is to be in a register.
+pub(super) const LENIENT: [&str; 2] = ["-Wno-narrowing", "-Wno-register"];
 const TRIAL: &str = "extern \"C\" __attribute__((global)) void f(int *x) { *x = 1; }\n";
 
 /// A clang that compiles for AMD and NVIDIA GPUs.
@@ -109,7 +109,8 @@ impl Clang {
                 "-nogpulib",
                 "-nogpuinc",
                 "-w",
-                NARROWING,
+                LENIENT[0],
+                LENIENT[1],
                 SHIM_FOLDER,
             ];
             return self.program.line(&own, flags, input);
@@ -125,7 +126,8 @@ impl Clang {
             "-S",
             "-O3",
             "-w",
-            NARROWING,
+            LENIENT[0],
+            LENIENT[1],
             SHIM_FOLDER,
         ];
         let ptx =
@@ -198,12 +200,12 @@ mod tests {
         };
         assert_eq!(
             line("gfx90a"),
-            "clang++ -x hip --offload-device-only --offload-arch=gfx90a -O3 --no-gpu-bundle-output -nogpulib -nogpuinc -w -Wno-narrowing -I. \
+            "clang++ -x hip --offload-device-only --offload-arch=gfx90a -O3 --no-gpu-bundle-output -nogpulib -nogpuinc -w -Wno-narrowing -Wno-register -I. \
              -Wno-x -DBM=64 k.hip -o k.out"
         );
         assert_eq!(
             line("sm_90"),
-            "clang++ -x cuda --cuda-device-only --cuda-gpu-arch=sm_90a -nocudainc -nocudalib -S -O3 -w -Wno-narrowing -I. \
+            "clang++ -x cuda --cuda-device-only --cuda-gpu-arch=sm_90a -nocudainc -nocudalib -S -O3 -w -Wno-narrowing -Wno-register -I. \
              --cuda-feature=+ptx85 -Wno-x -DBM=64 k.hip -o k.out"
         );
         assert!(line("sm_80").contains("--cuda-gpu-arch=sm_80 ") && !line("sm_80").contains("ptx85"));

@@ -8,7 +8,7 @@ use bluefin_kernel_spec::draft::Layout;
 use bluefin_kernel_spec::{Bundle, Dialect};
 use serde_json::Value;
 
-use super::clang::{self, NARROWING};
+use super::clang::{self, LENIENT};
 use super::layouts::Layouts;
 use crate::entries;
 use crate::error::Error;
@@ -59,7 +59,8 @@ pub fn of_kernels(
         "-nogpulib",
         "-nogpuinc",
         "-w",
-        NARROWING,
+        LENIENT[0],
+        LENIENT[1],
         "-I.",
     ];
     let asked = [
@@ -105,6 +106,11 @@ pub fn of_kernels(
     let layouts = layouts.collect();
     let mut remarks = Vec::new();
     missing.extend(bundle.left_out());
+    if !output.status.success() {
+        missing.extend(bundle.of_machine());
+    }
+    missing.sort();
+    missing.dedup();
     if !missing.is_empty() {
         remarks.push(format!(
             "these files are not beside it, and have to be if kernels need them: {}",
