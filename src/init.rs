@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use bluefin_compile_worker::toolchain::settle::settle;
-use bluefin_kernel_spec::draft::{Draft, Language};
+use bluefin_kernel_spec::draft::{Draft, Kernel, Language};
 use bluefin_kernel_spec::source_text;
 use bluefin_terminal::out;
 
@@ -67,13 +67,19 @@ impl InitArgs {
     fn choose(&self, draft: &mut Draft) -> anyhow::Result<()> {
         for name in &self.entry {
             let known: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
-            anyhow::ensure!(known.contains(&name.as_str()), "--entry {name}: expected one of {}", known.join(" "));
+            let is_known = draft.kernels.iter().any(|kernel| is_called(kernel, name));
+            anyhow::ensure!(is_known, "--entry {name}: expected one of {}", known.join(" "));
         }
         if !self.entry.is_empty() {
-            draft.kernels.retain(|kernel| self.entry.contains(&kernel.name));
+            draft.kernels.retain(|kernel| self.entry.iter().any(|name| is_called(kernel, name)));
         }
         Ok(())
     }
+}
+
+/// Whether `name` is a kernel's, with or without its namespace.
+fn is_called(kernel: &Kernel, name: &str) -> bool {
+    kernel.name == name || kernel.plain_name() == name
 }
 
 fn folder(path: &Path) -> &Path {

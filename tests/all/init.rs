@@ -57,6 +57,32 @@ fn a_spec_is_written_from_files_that_lie_together() {
     assert!(spec.contains("entry = \"first<float4>\""), "{spec}");
 }
 
+/// Kernels beside a host whose headers are elsewhere, a library's types, another kernel in NVIDIA's assembly; headers in folders, a namespace.
+#[test]
+fn what_kernels_do_not_reach_may_be_unknown() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include \"sub/tools.h\"\n#include <nowhere/window.h>\n#include <cublas_v2.h>\n#include \"../host/reference.h\"\n\
+        using namespace sdk;\ncublasHandle_t handle;\nclass Host : public Base { Unknown* a; };\nUnknown table[2];\n\
+        #define check(e) check((e), __LINE__)\n\
+        void check(cublasStatus_t status, int line) { if (status != CUBLAS_STATUS_SUCCESS) exit(line); }\nnamespace deep {\n\
+        __global__ void other(float* p) {\n#pragma unroll\n    for (int i = 0; i < 2; ++i) asm(\"neg.f32 %0, %0;\" : \"+f\"(p[i]));\n}\n\
+        template <int N>\n__launch_bounds__(64, (N > 2)) __global__ void scale(float* p, const half* q) {\n    \
+        register int i = threadIdx.x;\n    assert(i >= 0);\n    if (blockIdx.x == 0 && i < N) p[i] = STEP * float(q[i]);\n}\n}\n\
+        int main() { deep::scale<8><<<1, 64>>>(p, q); }\n";
+    write(folder.path(), "k.cu", source);
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    write(&folder.path().join("sub"), "tools.h", "#include \"more.h\"\n");
+    write(&folder.path().join("sub"), "more.h", "#define STEP 3\n");
+    let init = ["init", "k.cu", "--entry", "scale", "-o", "spec.toml"];
+    let said = text(&expect(bluefin().current_dir(folder.path()).args(init), 0).stderr);
+    assert!(said.contains("../host/reference.h") && !said.contains("as the text spells them"), "{said}");
+    let spec = std::fs::read_to_string(folder.path().join("spec.toml")).unwrap();
+    assert!(spec.contains("includes = [\"sub/more.h\", \"sub/tools.h\"]"), "{spec}");
+    assert!(spec.contains("entry = \"deep::scale<SCALE_N>\""), "{spec}");
+    let report = checked(folder.path());
+    assert_eq!(report["right"], 1, "{report:#}");
+}
+
 /// A spec from a file's signatures: what is completed is little, and then it is checked.
 #[test]
 fn a_spec_is_written_from_signatures() {

@@ -12,13 +12,33 @@ pub(super) fn kernels(text: &str) -> Vec<Kernel> {
     let marks = tokens.iter().enumerate().filter(|(_, token)| is_kernel(token));
     let mut found: Vec<Kernel> = Vec::new();
     for (at, _) in marks {
-        let Some(kernel) = kernel(&tokens, at) else { continue };
+        let Some(mut kernel) = kernel(&tokens, at) else { continue };
+        kernel.name.insert_str(0, &namespaces(tokens.get(..at).unwrap_or_default()));
         // One that is there twice is under two conditions of the preprocessor.
         if !found.iter().any(|known| known.is_declared_as(&kernel)) {
             found.push(kernel);
         }
     }
     found
+}
+
+/// The namespaces that are open behind `tokens`: `a::b::`.
+fn namespaces(tokens: &[Token<'_>]) -> String {
+    let mut open = Vec::new();
+    let mut head = 0;
+    for (at, token) in tokens.iter().enumerate() {
+        if matches!(token.text, "{" | "}" | ";") {
+            let words = tokens.get(head..at).unwrap_or_default();
+            match token.text {
+                "{" => open.push(words.iter().position(|word| word.text == "namespace").map(|at| words.get(at + 1..))),
+                "}" => _ = open.pop(),
+                _ => {}
+            }
+            head = at + 1;
+        }
+    }
+    let named = open.into_iter().flatten().flatten().filter(|words| !words.is_empty());
+    named.map(|words| words.iter().map(|word| word.text).collect::<String>() + "::").collect()
 }
 
 /// Functions of C that may be entries.
@@ -96,8 +116,20 @@ fn declared(words: &[Token<'_>], before: &[Token<'_>]) -> Option<Kernel> {
 /// What is in `template <...>`.
 fn template(before: &[Token<'_>]) -> Vec<TemplateParameter> {
     let Some(at) = before.iter().position(|token| token.text == "template") else { return Vec::new() };
-    let end = before.iter().rposition(|token| token.text == ">").unwrap_or(before.len());
-    let parts = parts_of(before.get(at + 2..end).unwrap_or_default());
+    let list = before.get(at + 2..).unwrap_or_default();
+    // Behind it may be attributes that name instances.
+    let (mut depth, mut parentheses) = (1_i32, 0_i32);
+    let end = list.iter().position(|token| {
+        match token.text {
+            "<" if parentheses == 0 => depth += 1,
+            ">" if parentheses == 0 => depth -= 1,
+            "(" => parentheses += 1,
+            ")" => parentheses -= 1,
+            _ => {}
+        }
+        depth == 0
+    });
+    let parts = parts_of(list.get(..end.unwrap_or(list.len())).unwrap_or_default());
     parts.into_iter().filter_map(one_of_template).collect()
 }
 

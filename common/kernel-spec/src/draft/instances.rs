@@ -19,7 +19,7 @@ pub(super) fn as_launched<'a>(kernels: &mut [Kernel], texts: impl Iterator<Item 
     let files: Vec<Vec<Token<'a>>> = texts.clone().map(tokens).collect();
     let known = Known::of(&files, texts);
     for kernel in kernels.iter_mut().filter(|kernel| !kernel.template.is_empty()) {
-        let launches: Vec<_> = files.iter().flat_map(|tokens| launches(tokens, &kernel.name)).collect();
+        let launches: Vec<_> = files.iter().flat_map(|tokens| launches(tokens, kernel.plain_name())).collect();
         let usable = launches.iter().rev().map(|arguments| known.usable(&kernel.template, arguments));
         // Of several the one that says most, and the first of these: the last is what this takes.
         let Some(best) = usable.max_by_key(|arguments| arguments.iter().flatten().count()) else { continue };
@@ -72,6 +72,8 @@ impl<'a> Known<'a> {
         for (first, second) in pairs {
             match first.text {
                 "typename" | "class" if matches!(before, "<" | ",") => _ = parameters.insert(second.text),
+                // A template that is a parameter.
+                "class" if before == ">" => {}
                 "struct" | "class" | "enum" | "using" => _ = types.insert(second.text),
                 "typedef" => in_alias = true,
                 ";" => in_alias = false,
