@@ -126,6 +126,7 @@ fn what_no_kernel_reaches_goes() {
         "static Unknown table[] = { 1, 2 };",
         "texture<float, 1, mode> t;",
         "using Host = Unknown<int>;",
+        "namespace host = unknown::host;",
         "template class Host<float>;",
         "template <class T> Host<T>::Host(int n) : n(n) { }",
         "template <class T> T Host<T>::operator()() { return n; }",
@@ -162,8 +163,12 @@ fn what_a_kernel_reaches_stays() {
     ] {
         assert_eq!(reached(&format!("{text}\n{kernel}")), format!("{text}\n{kernel}"));
     }
-    let pasted = "#define NAME(a) host_ ## a\nint host_f();\n__global__ void k() { }";
-    assert_eq!(reached(pasted), pasted);
+    let pasted = "#define A(a) host_ ## a\n#define B(a, b) a##_of_##b\n#define C(...) f(0, ##__VA_ARGS__)\n";
+    let functions = "int host_f();\nint a_of_b();\n";
+    let kernel = "__global__ void k() { }";
+    assert_eq!(reached(&format!("{pasted}{functions}int other();\n{kernel}")), format!("{pasted}{functions}{kernel}"));
+    let any = "#define D(a, b) a##b\nint other();\n__global__ void k() { }";
+    assert_eq!(reached(any), any);
 }
 
 #[test]

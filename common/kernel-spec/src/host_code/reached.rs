@@ -41,18 +41,16 @@ impl Macros {
     }
 }
 
-/// Where in each of `texts` that is not reached from the words of `named` stands: nothing where a text is not understood or a macro puts
-/// names together.
+/// Where in each of `texts` that is not reached from the words of `named` stands: nothing where a text is not understood. What a macro may
+/// put together is reached.
 pub(crate) fn unreached(texts: &BTreeMap<String, String>, named: &str) -> BTreeMap<String, Vec<Range<usize>>> {
-    let mut found = Vec::new();
+    let (mut found, mut names) = (Vec::new(), Vec::new());
     let mut reached: BTreeSet<&str> = super::tokens(named).iter().flat_map(|token| words_of(token.text)).collect();
     // What range-based loops call.
     reached.extend(["begin", "end"]);
     let macros = Macros::of(texts);
     for (name, text) in texts {
-        if super::directives(text).any(puts_together) {
-            return BTreeMap::new();
-        }
+        names.extend(super::directives(text).flat_map(pasted));
         found.extend(super::directives(text).map(|line| (name, of_directive(line))));
         match declarations(text, &macros) {
             Some(declarations) => found.extend(declarations.into_iter().map(|one| (name, one))),
@@ -60,8 +58,8 @@ pub(crate) fn unreached(texts: &BTreeMap<String, String>, named: &str) -> BTreeM
         }
     }
     loop {
-        let is_reached =
-            |one: &Declaration<'_>| one.names.is_empty() || one.names.iter().any(|name| reached.contains(name));
+        let is_named = |name: &&str| reached.contains(name) || names.iter().any(|pasted| pasted.may_be(name));
+        let is_reached = |one: &Declaration<'_>| one.names.is_empty() || one.names.iter().any(is_named);
         let (new, rest): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, one)| is_reached(one));
         found = rest;
         if new.is_empty() {
@@ -86,9 +84,41 @@ fn of_directive(line: &str) -> Declaration<'_> {
     Declaration { range: None, names, words }
 }
 
-/// Whether a macro makes names of parts.
-fn puts_together(line: &str) -> bool {
-    line.split("##").skip(1).any(|behind| !behind.trim_start().starts_with("__VA_ARGS__"))
+/// A name that a macro puts together, of which these parts are known.
+struct Pasted<'a> {
+    begin: &'a str,
+    end: &'a str,
+    /// What is known may be in the middle.
+    is_part: bool,
+}
+
+impl Pasted<'_> {
+    fn may_be(&self, name: &str) -> bool {
+        if self.is_part {
+            return name.contains(self.begin) && name.contains(self.end);
+        }
+        name.starts_with(self.begin) && name.ends_with(self.end)
+    }
+}
+
+/// The names that a line of the preprocessor puts together.
+fn pasted(line: &str) -> Vec<Pasted<'_>> {
+    let head = line.split_once(')').map_or("", |(head, _)| head);
+    let params: Vec<&str> = words_of(head).skip(2).collect();
+    let parts: Vec<&str> = line.split("##").collect();
+    let is_word = |found: char| found.is_alphanumeric() || found == '_';
+    let pairs = parts.windows(2).filter_map(|pair| {
+        let [before, behind] = pair else { return None };
+        let (before, behind) = (before.trim_end(), behind.trim_start());
+        let begin = before.rsplit(|found| !is_word(found)).next().unwrap_or_default();
+        let end = behind.split(|found| !is_word(found)).next().unwrap_or_default();
+        let begin = if params.contains(&begin) { "" } else { begin };
+        let end = if params.contains(&end) { "" } else { end };
+        // Of three parts the second is two times beside a sign.
+        let is_part = [before, behind].iter().any(|part| part.chars().all(is_word));
+        (end != "__VA_ARGS__").then_some(Pasted { begin, end, is_part })
+    });
+    pairs.collect()
 }
 
 /// The names in a text of whatever kind, such as a literal of the spec that holds an entry.
@@ -195,6 +225,9 @@ fn names<'a>(words: &[Token<'a>], macros: &Macros) -> Option<Vec<&'a str>> {
     };
     let until = plain.iter().position(|word| matches!(word.text, "{" | "=")).unwrap_or(plain.len());
     let declared = plain.get(..until)?;
+    if declared.first()?.text == "namespace" && plain.get(until)?.text == "=" {
+        return Some(vec![declared.get(1)?.text]);
+    }
     let stays = |word: &Token<'_>| KEPT.contains(&word.text) || macros.shapes.contains(word.text);
     // An operator is found by nobody's name, unless it is a class's.
     if let Some(at) = declared.iter().position(|word| word.text == "operator")
