@@ -30,15 +30,16 @@ macro_rules! hip {
     };
 }
 
-/// A header that nvcc has itself.
+/// A header that nvcc has itself. It includes `cuda_runtime.h` ahead of every file and finds this one in its own folder, of which the next folder
+/// is the same again: read once alone, this one would hide its own.
 macro_rules! cuda {
     ($name:literal, $file:literal) => {
         (
             $name,
             concat!(
-                "#pragma once\n#if defined(__NVCC__)\n#include_next <",
+                "#if defined(__NVCC__)\n#include_next <",
                 $name,
-                ">\n#else\n#include \"bluefin/",
+                ">\n#else\n#pragma once\n#include \"bluefin/",
                 $file,
                 "\"\n#endif\n"
             ),
@@ -238,7 +239,7 @@ fn text_of(name: &str) -> Option<Cow<'static, str>> {
     };
     is_library.then(|| {
         format!(
-            "#pragma once\n#if defined(__NVCC__)\n#include_next <{name}>\n#else\n#include \"bluefin/{part}\"\n#endif\n"
+            "#if defined(__NVCC__)\n#include_next <{name}>\n#else\n#pragma once\n#include \"bluefin/{part}\"\n#endif\n"
         )
         .into()
     })
