@@ -134,6 +134,10 @@ impl Symbol {
         // Arguments may be spelled in other ways: an alias of a type, a macro, one that is left to its default.
         let alike = || found.iter().filter(|one| named(without_arguments(&one.name()), &bare)).filter(fits).collect();
         let found_ones: Vec<&Self> = if exact.is_empty() { alike() } else { exact };
+        // So may types of parameters: where there is one of the name, it is that.
+        let only =
+            || found.iter().filter(|one| named(&one.name(), &name) || named(without_arguments(&one.name()), &bare));
+        let found_ones = if found_ones.is_empty() { only().collect() } else { found_ones };
         match found_ones.as_slice() {
             [one] => Ok(&one.symbol),
             [] => Err(not_there(entry, found)),
@@ -248,7 +252,7 @@ fn is_number(text: &str) -> bool {
     digits.len() < text.len() && !digits.ends_with(|found: char| found.is_alphanumeric() || found == '_')
 }
 
-/// The types of parameters, `const` in front of each.
+/// The types of parameters, `const` in front of each; that of a parameter itself is no part of a kernel's type.
 fn normal_types(parameters: &str) -> String {
     let mut depth = 0_usize;
     let parts = parameters.split(|found: char| {
@@ -262,9 +266,11 @@ fn normal_types(parameters: &str) -> String {
     let types = parts.map(|part| {
         let part = normal(part.trim());
         let (base, pointer) = part.split_at(part.find(['*', '&']).unwrap_or(part.len()));
-        match base.strip_suffix(" const") {
-            Some(base) => format!("const {base}{pointer}"),
-            None => format!("{base}{pointer}"),
+        let bare = base.strip_suffix(" const").or_else(|| base.strip_prefix("const "));
+        match bare {
+            Some(bare) if pointer.is_empty() => bare.to_string(),
+            Some(bare) => format!("const {bare}{}", pointer.trim_end_matches("const")),
+            None => format!("{base}{}", pointer.trim_end_matches("const")),
         }
     });
     types.collect::<Vec<_>>().join(",")
@@ -295,6 +301,10 @@ mod tests {
             ("reduce", "_Z6reduceILj256EfEvPKT0_PS0_i"),
             ("reduce<256,float>(const float*, float *, int)", "_Z6reduceILj256EfEvPKT0_PS0_i"),
             ("scale(double*, int)", "_Z5scalePdi"),
+            ("scale(double *const, const int)", "_Z5scalePdi"),
+            // Of one kernel of the name its parameters may be spelled by other names of their types.
+            ("n::g(real *)", "_ZN1n1gEPf"),
+            ("h<half>(half*, int)", "_Z1hI6__halfEvPT_"),
             ("n::g", "_ZN1n1gEPf"),
             ("g", "_ZN1n1gEPf"),
             ("h<half>", "_Z1hI6__halfEvPT_"),

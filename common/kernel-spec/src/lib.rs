@@ -54,7 +54,7 @@ pub use error::SpecError;
 pub use misfit::Misfit;
 pub use place::FieldPlace;
 pub use scope::Scope;
-pub use shim::Dialect;
+pub use shim::{Dialect, is_of_machine};
 
 use bluefin_common::algorithm::Algorithm;
 use bluefin_common::artifact::ArtifactRef;

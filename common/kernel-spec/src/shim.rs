@@ -77,6 +77,7 @@ const HEADERS: &[(&str, &str)] = &[
     shim_file!("libraries.h"),
     shim_file!("operands.h"),
     shim_file!("nvcc.h"),
+    shim_file!("rtc.h"),
     hip!("hip/hip_runtime.h", "gpu.h"),
     hip!("hip/hip_runtime_api.h", "gpu.h"),
     hip!("hip/hip_common.h", "gpu.h"),
@@ -94,7 +95,8 @@ const HEADERS: &[(&str, &str)] = &[
     cuda!("cuda_runtime.h", "gpu.h"),
     cuda!("cuda_runtime_api.h", "gpu.h"),
     cuda!("cuda.h", "gpu.h"),
-    cuda!("cuda_profiler_api.h", "gpu.h"),
+    // Nothing of it is for kernels, and NVRTC's packages lack it.
+    ("cuda_profiler_api.h", "#pragma once\n#include \"bluefin/gpu.h\"\n"),
     cuda!("device_launch_parameters.h", "gpu.h"),
     cuda!("device_functions.h", "gpu.h"),
     cuda!("device_atomic_functions.h", "gpu.h"),
@@ -208,7 +210,8 @@ const OF_C: [&str; 41] = [
 ];
 
 /// Whether a header is one of the C or C++ library, or of the system: C++'s have no ending.
-fn is_of_machine(name: &str) -> bool {
+#[must_use]
+pub fn is_of_machine(name: &str) -> bool {
     !name.contains('.') || name.starts_with("sys/") || OF_C.contains(&name)
 }
 
@@ -237,9 +240,17 @@ fn text_of(name: &str) -> Option<Cow<'static, str>> {
         () if is_of(&["cublas", "hipblas", "cudnn", "nccl", "rccl", "miopen/"]) => "operands.h",
         () => "libraries.h",
     };
+    // NVRTC has those that are for kernels, where they are installed; cub/cub.cuh has some that are not.
+    let installed = match () {
+        () if is_of(&["cub/"]) && name != "cub/cub.cuh" => "__has_include(<cub/version.cuh>)",
+        () if is_of(&["cuda/"]) => "__has_include(<cuda/std/version>)",
+        () => "0",
+    };
+    let types = if part == "operands.h" { "#else\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n" } else { "" };
     is_library.then(|| {
         format!(
-            "#if defined(__NVCC__)\n#include_next <{name}>\n#else\n#pragma once\n#include \"bluefin/{part}\"\n#endif\n"
+            "#if !defined(__NVCC__)\n#pragma once\n#include \"bluefin/{part}\"\n#elif !defined(__CUDACC_RTC__)\n#if __has_include_next(<{name}>)\n\
+             #include_next <{name}>\n#endif\n#elif {installed}\n#include_next <{name}>\n{types}#endif\n"
         )
         .into()
     })

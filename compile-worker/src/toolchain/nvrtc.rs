@@ -4,13 +4,16 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bluefin_common::failure::Attempt;
+use bluefin_kernel_spec::is_of_machine;
 
 use super::nvcc::TOOLCHAIN;
 use super::program::{Program, Wanted, finished, locate, with_own_instructions};
 use super::triton;
 use crate::error::Error;
+use crate::shim::UNIT;
 use crate::unit::{Input, SHIM_FOLDER, Unit};
 use crate::workshop::{Made, Workshop};
 
@@ -29,6 +32,10 @@ const TRIED: &str = "sm_80";
 const HALF: &str = "cuda_fp16.h";
 /// Headers of CUDA's that need none of the host.
 const HEADERS: [&str; 4] = [HALF, "cuda_bf16.h", "cuda_fp8.h", "mma.h"];
+
+/// Those of the host that CUDA's own include.
+const OF_CUDA: [&str; 8] =
+    ["assert.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h"];
 
 /// An NVRTC, and the program that calls it.
 #[derive(Clone, Debug)]
@@ -118,17 +125,27 @@ impl Nvrtc {
     }
 
     pub(super) async fn compile(&self, unit: &Unit, workshop: &Workshop) -> Result<Attempt<Made>, Error> {
+        let unit = &with_headers(unit);
         let made = workshop.run(unit, &self.readable, |input| self.command(input)).await?;
         Ok(finished(unit, made))
     }
 
     fn command(&self, input: &Input<'_>) -> Vec<OsString> {
         let gpu = format!("--gpu-architecture={}", with_own_instructions(input.arch));
-        let mut include = OsString::from("-I");
-        include.push(&self.include);
+        let include = |folder: &Path| {
+            let mut include = OsString::from("-I");
+            include.push(folder);
+            include
+        };
+        // CUDA 13 has C++'s library for kernels in a folder of its own.
+        let library = Some(self.include.join("cccl")).filter(|folder| folder.is_dir());
+        let includes = [Some(include(&self.include)), library.as_deref().map(include)].into_iter().flatten();
         // Kernels know the compilers of CUDA by this macro.
         let own = ["-D__NVCC__=1", &gpu, "-std=c++17", "-w", SHIM_FOLDER].map(OsString::from);
-        let own: Vec<OsString> = self.begin.iter().cloned().chain(own).chain([include]).collect();
+        let own: Vec<OsString> = self.begin.iter().cloned().chain(own).chain(includes).collect();
+        // Functions that say nothing of where they run are left of a file only where kernels reach them.
+        let own = own.into_iter().chain((input.source == UNIT).then(|| "--device-as-default-execution-space".into()));
+        let own: Vec<OsString> = own.collect();
         // Without a word for it, it optimizes as -O3 has it.
         let flags = input.flags.iter().filter(|flag| !flag.starts_with("-W") && *flag != "-O3").cloned();
         self.program.line(&own, flags, input)
@@ -138,6 +155,28 @@ impl Nvrtc {
 /// Whether NVRTC takes a flag of a spec, or can do without.
 fn is_known(flag: &str) -> bool {
     ["-D", "-U", "-W", "-std=c++"].iter().any(|known| flag.starts_with(known)) || flag == "-O3"
+}
+
+/// `unit` with something for the headers of the host that it includes: what kernels use of C's, and CUDA's own in place of C++'s, where that
+/// is installed.
+fn with_headers(unit: &Unit) -> Unit {
+    let mut unit = unit.clone();
+    if unit.shim.is_none() {
+        return unit;
+    }
+    let names = unit.bundle.files.values().flat_map(|text| text.lines()).filter_map(header).chain(OF_CUDA);
+    let missing = names.filter(|name| is_of_machine(name) && !unit.bundle.files.contains_key(*name));
+    let missing: BTreeSet<String> = missing.map(ToString::to_string).collect();
+    let files = missing.into_iter().map(|name| {
+        let own = format!(
+            "#pragma once\n#include \"bluefin/rtc.h\"\n#if __has_include(<cuda/std/{name}>)\n#include <cuda/std/{name}>\n\
+             namespace cuda {{ namespace std {{}} }}\nnamespace std {{ using namespace cuda::std; }}\n#endif\n"
+        );
+        (name, own)
+    });
+    let files: Vec<(String, String)> = files.collect();
+    Arc::make_mut(&mut unit.bundle).files.extend(files);
+    unit
 }
 
 /// The file that a line includes as `<file>`.
@@ -210,12 +249,15 @@ tolerance = { FP32 = { absolute = 0, relative = 0 } }
 solver = [{ name = "K", algorithm = "Direct", launch = [{ entry = "k", arguments = ["y"], grid = [1], block = [1] }] }]
 "#;
 
-    fn lacks(toml: &str, source: &str) -> Option<String> {
+    fn unit(toml: &str, source: &str) -> Unit {
         let files = BTreeMap::from([("k.hip".to_string(), source.to_string())]);
         let bundle = Bundle { toml: toml.to_string(), files, ..Bundle::default() };
         let spec = KernelSpec::load(&bundle).unwrap();
-        let clang = Clang::named("clang", "clang");
-        Nvrtc::lacks(&Unit::new(&clang, "sm_90", Arc::new(bundle), &spec, Build::default()))
+        Unit::new(&Clang::named("clang", "clang"), "sm_90", Arc::new(bundle), &spec, Build::default())
+    }
+
+    fn lacks(toml: &str, source: &str) -> Option<String> {
+        Nvrtc::lacks(&unit(toml, source))
     }
 
     #[test]
@@ -227,6 +269,26 @@ solver = [{ name = "K", algorithm = "Direct", launch = [{ entry = "k", arguments
         assert_eq!(lacks(SPEC, "int x;\n  # include <cub/cub.cuh>\n").unwrap(), "<cub/cub.cuh>");
         let flags = SPEC.replace("-DX=1", "-fno-strict-aliasing");
         assert_eq!(lacks(&flags, "").unwrap(), "-fno-strict-aliasing");
+    }
+
+    #[test]
+    fn headers_of_the_host_are_stood_in_for() {
+        let source = "#include <cuda_runtime.h>\n#include <cstdint>\n#include <sys/time.h>\n#include <thrust/sort.h>\n";
+        let mut asked = unit(SPEC, source);
+        asked.shim = Some(String::new());
+        let found = with_headers(&asked).bundle.files.clone();
+        assert!(found["cstdint"].contains("#include <cuda/std/cstdint>"), "{}", found["cstdint"]);
+        assert!(found["sys/time.h"].starts_with("#pragma once\n#include \"bluefin/rtc.h\"\n"));
+        assert!(found.contains_key("stdlib.h"), "CUDA's own include it");
+        assert!(
+            !found.contains_key("cuda_runtime.h") && !found.contains_key("thrust/sort.h"),
+            "no headers of the machine"
+        );
+        let own = [("cstdint".to_string(), "int own;\n".to_string())];
+        Arc::make_mut(&mut asked.bundle).files.extend(own);
+        assert_eq!(with_headers(&asked).bundle.files["cstdint"], "int own;\n");
+        let as_it_is = with_headers(&unit(SPEC, source));
+        assert!(!as_it_is.bundle.files.contains_key("cstdint"), "bluefin's own kernels need none");
     }
 
     #[test]
@@ -248,6 +310,8 @@ solver = [{ name = "K", algorithm = "Direct", launch = [{ entry = "k", arguments
         let expected = "bluefin nvrtc /cuda/lib64/libnvrtc.so -D__NVCC__=1 --gpu-architecture=sm_90a -std=c++17 -w -I. -I/cuda/include \
                         -DX=1 -DBM=64 k.hip -o k.out";
         assert_eq!(words.join(" "), expected);
+        let of_file = nvrtc.command(&Input { source: UNIT, ..input });
+        assert!(of_file.contains(&"--device-as-default-execution-space".into()), "{of_file:?}");
     }
 
     #[test]

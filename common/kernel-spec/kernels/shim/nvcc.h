@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#if defined(__CUDACC_RTC__)
+#include "bluefin/rtc.h"
+#endif
 #if !BLUEFIN_CUDA
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -46,8 +49,9 @@ template <class T> __device__ __forceinline__ T __shfl_down(T value, unsigned by
 template <class T> __device__ __forceinline__ T __shfl_xor(T value, int mask, int width = 32) {
     return __shfl_xor_sync(__activemask(), value, mask, width);
 }
-__device__ __forceinline__ unsigned long long __ballot(int predicate) { return __ballot_sync(__activemask(), predicate); }
-__device__ __forceinline__ int __any(int predicate) { return __any_sync(__activemask(), predicate); }
-__device__ __forceinline__ int __all(int predicate) { return __all_sync(__activemask(), predicate); }
+// CUDA's own of these names return other types, and are declared for some architectures.
+#define __ballot(predicate) ((unsigned long long)__ballot_sync(__activemask(), (predicate)))
+#define __any(predicate) __any_sync(__activemask(), (predicate))
+#define __all(predicate) __all_sync(__activemask(), (predicate))
 __device__ __forceinline__ float unsafeAtomicAdd(float* to, float value) { return atomicAdd(to, value); }
 #endif
