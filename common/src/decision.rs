@@ -280,12 +280,12 @@ pub fn decide<'a>(session: &Session, outcomes: &'a [Outcome]) -> Option<Decision
     let is_other = |timed: &Timed<'_>| !is_default(outcomes, timed);
     let fastest = *timed.iter().find(|timed| timed.is_measured_well()).or(timed.first())?;
     let tied: Vec<_> = timed.iter().copied().filter(|timed| timed.ties_with(&fastest)).collect();
-    let kept = |timed: &Timed<'_>| (is_other(timed), timed.workspace());
-    let first = tied.iter().map(kept).min()?;
+    let rank = |timed: &Timed<'_>| (is_other(timed), timed.workspace());
+    let first = tied.iter().map(rank).min()?;
     // Fastest first.
-    let kept: Vec<_> = tied.iter().filter(|timed| kept(timed) == first).collect();
-    let same_ms = SAME * kept.first()?.timing.median_ms;
-    let same = kept.into_iter().filter(|timed| timed.timing.median_ms <= same_ms);
+    let preferred: Vec<_> = tied.iter().filter(|timed| rank(timed) == first).collect();
+    let same_ms = SAME * preferred.first()?.timing.median_ms;
+    let same = preferred.into_iter().filter(|timed| timed.timing.median_ms <= same_ms);
     let best = *same.min_by(|a, b| a.outcome.candidate.cmp(&b.outcome.candidate))?;
     let ties = tied.len() - 1;
     let tied = tied.into_iter().filter(|timed| !ptr::eq(timed.outcome, best.outcome)).collect();

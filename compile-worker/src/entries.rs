@@ -134,9 +134,11 @@ impl Symbol {
         // Arguments may be spelled in other ways: an alias of a type, a macro, one that is left to its default.
         let alike = || found.iter().filter(|one| named(without_arguments(&one.name()), &bare)).filter(fits).collect();
         let found_ones: Vec<&Self> = if exact.is_empty() { alike() } else { exact };
-        // So may types of parameters: where there is one of the name, it is that.
-        let only =
-            || found.iter().filter(|one| named(&one.name(), &name) || named(without_arguments(&one.name()), &bare));
+        // So may types of parameters.
+        let is_of_name = |one: &&Self| named(&one.name(), &name) || named(without_arguments(&one.name()), &bare);
+        let may_fit =
+            |one: &&Self| parameters.is_none_or(|parameters| may_be(&one.parameters(), &normal_types(parameters)));
+        let only = || found.iter().filter(is_of_name).filter(may_fit);
         let found_ones = if found_ones.is_empty() { only().collect() } else { found_ones };
         match found_ones.as_slice() {
             [one] => Ok(&one.symbol),
@@ -276,6 +278,17 @@ fn normal_types(parameters: &str) -> String {
     types.collect::<Vec<_>>().join(",")
 }
 
+/// Whether two lists of [`normal_types`] may be of the same types: as many, and where both are C's own they are the same.
+fn may_be(one: &str, other: &str) -> bool {
+    const OWN: [&str; 10] = ["void", "bool", "char", "short", "int", "long", "float", "double", "unsigned", "signed"];
+    let is_own = |part: &str| {
+        let words = part.split([' ', '*', '&']).filter(|word| !word.is_empty() && *word != "const");
+        words.clone().count() > 0 && words.clone().all(|word| OWN.contains(&word))
+    };
+    let (ones, others): (Vec<&str>, Vec<&str>) = (one.split(',').collect(), other.split(',').collect());
+    ones.len() == others.len() && ones.iter().zip(&others).all(|(a, b)| a == b || !is_own(a) || !is_own(b))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,7 +317,7 @@ mod tests {
             ("scale(double *const, const int)", "_Z5scalePdi"),
             // Of one kernel of the name its parameters may be spelled by other names of their types.
             ("n::g(real *)", "_ZN1n1gEPf"),
-            ("h<half>(half*, int)", "_Z1hI6__halfEvPT_"),
+            ("h<half>(half*)", "_Z1hI6__halfEvPT_"),
             ("n::g", "_ZN1n1gEPf"),
             ("g", "_ZN1n1gEPf"),
             ("h<half>", "_Z1hI6__halfEvPT_"),
@@ -321,6 +334,9 @@ mod tests {
             error.starts_with("entry scale: found scale(float*, int); scale(double*, int), expected one"),
             "{error}"
         );
+        for other in ["n::g(int*)", "n::g(float*, int)", "h<half>(half*, int)"] {
+            assert!(entry_of(other).is_err(), "{other}");
+        }
         let error = entry_of("sum").unwrap_err().detail;
         assert!(
             error.starts_with("entry sum: found the kernels plain; void reduce<(unsigned int)256, float>("),

@@ -143,8 +143,8 @@ impl Unit {
         if failure.kind != FailureKind::CompileError {
             return failure;
         }
-        let mut left_out = self.bundle.left_out();
-        left_out.extend(self.bundle.of_machine());
+        let left_out = self.bundle.left_out();
+        let of_machine = self.bundle.of_machine();
         let named = |library: &String| {
             let word = library.split(['/', '.', '_']).next().unwrap_or_default();
             failure.detail.contains(word)
@@ -153,6 +153,12 @@ impl Unit {
         let mut detail = failure.detail.trim_end().to_string();
         if !left_out.is_empty() {
             detail += &format!("\nnote: left out, as the spec has no such file beside it: {}", left_out.join(" "));
+        }
+        if !of_machine.is_empty() {
+            detail += &format!(
+                "\nnote: neither the spec nor bluefin has, and this machine may not have: {}",
+                of_machine.join(" ")
+            );
         }
         if !libraries.is_empty() {
             detail += &format!(

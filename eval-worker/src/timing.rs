@@ -252,7 +252,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The same for samples that compute several draws one after the other: as many of them.
+    /// The budget times the draws that a sample computes one after the other, so that there are as many samples as of one draw.
     #[must_use]
     pub fn of_draws(self, draws: u32) -> Self {
         Self { sample_budget_ms: self.sample_budget_ms * f64::from(draws.max(1)), ..self }

@@ -203,7 +203,8 @@ pub(super) fn data_names(spec: &RawSpec) -> Result<Vec<&str>, SpecError> {
 /// What of a spec may name something in its sources: entries, defines, values of params.
 fn words_for_sources(toml: &str) -> String {
     let names_files_and_solvers = |line: &&str| {
-        ["name", "reference", "source", "includes"].iter().any(|field| line.trim_start().starts_with(field))
+        let field = line.split_once('=').map_or("", |(field, _)| field.trim());
+        ["name", "reference", "source", "includes"].contains(&field)
     };
     toml.lines().filter(|line| !names_files_and_solvers(line)).collect::<Vec<_>>().join("\n")
 }

@@ -171,6 +171,34 @@ fn what_a_kernel_reaches_stays() {
     assert_eq!(reached(any), any);
 }
 
+/// Heads in which a kernel's name, or a variable's, is not the first that looks like one.
+#[test]
+fn kernels_and_variables_are_seen_whatever_their_heads_have() {
+    let kernel = "__global__ void k(int* p) { *p = H; pick(p); }";
+    for text in [
+        "Matrix& Matrix::operator=(const Matrix& other) { return *this; }",
+        "template <int N> enable_if_t<N == 4, int> other() { return 1; }",
+        "bool operator==(Pair a, Pair b) { return true; }",
+    ] {
+        let left = reached(&format!("{text}\n{kernel}\nint x;\nconst int H = 1;\nvoid pick(int* p) {{ }}\n"));
+        assert!(left.contains(kernel), "{text}: {left}");
+    }
+    for text in [
+        "const int W = 4, H = 8;\nvoid pick(int* p);",
+        "#define BOUNDS(x) __launch_bounds__(x)\nBOUNDS(256) void pick(int* p) { }\nconst int H = 1;",
+        "typedef float (*pick)(int*);\nconst int H = 1;",
+        "template <class T> enable_if_t<sizeof(T) == 4, T> pick(T* p) { }\nconst int H = 1;",
+        "[[deprecated(\"\")]] void pick(int* p) { }\nconst int H = 1;",
+    ] {
+        let whole = format!("{text}\n{kernel}");
+        assert_eq!(reached(&whole), whole);
+    }
+    let texts =
+        BTreeMap::from([("k.cu".to_string(), "__global__ void scale(float* p, int n) { }\nint other;".to_string())]);
+    let left = blank(&texts["k.cu"], unreached(&texts, "entry = \"_Z5scalePfi\"").remove("k.cu").unwrap());
+    assert_eq!(left.trim_end(), "__global__ void scale(float* p, int n) { }");
+}
+
 #[test]
 fn namespaces_of_headers_that_are_gone_are_declared() {
     let text = "namespace own { }\nusing namespace own;\n using namespace sdk;\nusing namespace std;\nvoid f() { using namespace in; }\n";

@@ -48,9 +48,13 @@ fn sizes(mut attributes: &[u8]) -> Option<Vec<u32>> {
             let [_, _, _, _, place, place_high, _, _, size @ ..] = value else { return None };
             let size = u32::from_le_bytes(size.try_into().ok()?);
             let size = if *attribute == PARAMETER { size >> 18 } else { size };
-            found.insert(u16::from_le_bytes([*place, *place_high]), size);
+            // Of two at one place none is known to be right.
+            if found.insert(u16::from_le_bytes([*place, *place_high]), size).is_some() {
+                return None;
+            }
         }
     }
+    // Places follow each other from the first on.
     (0..).zip(found).map(|(expected, (place, size))| (place == expected).then_some(size)).collect()
 }
 
@@ -79,7 +83,7 @@ mod tests {
             let mut code = data("cubin/step_sm_90.cubin");
             let at = at % code.len();
             code[at] = byte;
-            // Whatever comes of it, it ends, and kernels have as many parameters as they had, or are not known.
+            // Whatever comes of it, it ends, and nothing is made up.
             for (_, sizes) in parameters(&code).unwrap_or_default() {
                 prop_assert!(sizes.len() <= 5);
             }

@@ -39,12 +39,13 @@ impl Marks {
     pub(super) fn even_out(&self, running: &[usize], samples: &mut [&mut Vec<f64>]) {
         let Some(evening) = Evening::of(&self.in_rounds(running, samples)) else { return };
         for (marks, samples) in self.of.iter().zip(samples) {
-            let rounds = marks.iter().map(|round| round.and_then(|round| *evening.shared.get(round)?));
-            let evened: Vec<f64> =
-                samples.iter().zip(rounds).map(|(ms, shared)| ms.ln() - shared.unwrap_or_default()).collect();
-            let center = median(&evened);
+            // What is known of no round stays as it is.
+            let shared = |round: &Option<usize>| round.and_then(|round| *evening.shared.get(round)?);
+            let evened = marks.iter().zip(samples.iter()).map(|(round, ms)| Some(ms.ln() - shared(round)?));
+            let evened: Vec<Option<f64>> = evened.collect();
+            let center = median(&evened.iter().copied().flatten().collect::<Vec<_>>());
             for (ms, evened) in samples.iter_mut().zip(evened) {
-                *ms = (center + evening.stretch * (evened - center)).exp();
+                *ms = evened.map_or(*ms, |evened| (center + evening.stretch * (evened - center)).exp());
             }
         }
     }
@@ -215,8 +216,27 @@ mod tests {
             marks.end_round(&[0, 1], |place| [first.len(), second.len()][place]);
         }
         marks.even_out(&[0, 1], &mut [&mut first, &mut second]);
-        assert!(first[0] > 5.0 && first[1..].iter().all(|ms| (ms - 1.0).abs() < 1e-6), "{first:?}");
+        assert!(first[0] == 7.0 && first[1..].iter().all(|ms| (ms - 1.0).abs() < 1e-6), "{first:?}");
         assert!(second.iter().all(|ms| (ms - 2.0).abs() < 1e-6), "{second:?}");
+    }
+
+    /// As where a kernel turns out not to wait by itself.
+    #[test]
+    fn samples_that_were_forgotten_amid_a_play_off_belong_to_no_round() {
+        let mut marks = Marks::new(2);
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        for (round, clock) in [1.0, 1.2, 0.9, 1.1, 1.0, 1.05].into_iter().enumerate() {
+            if round == 2 {
+                first.clear();
+            }
+            first.push(clock);
+            second.push(2.0 * clock);
+            marks.end_round(&[0, 1], |place| [first.len(), second.len()][place]);
+        }
+        marks.even_out(&[0, 1], &mut [&mut first, &mut second]);
+        assert!(first.iter().all(|ms| (ms / first[0] - 1.0).abs() < 1e-6), "{first:?}");
+        assert_eq!(second[..2], [2.0, 2.4], "one had no sample in these rounds");
+        assert!(second[2..].iter().all(|ms| (ms / (2.0 * first[0]) - 1.0).abs() < 1e-6), "{second:?}");
     }
 
     proptest! {

@@ -65,6 +65,11 @@ impl Browser {
     }
 
     pub fn call(&mut self, method: &str, params: Value) -> Value {
+        self.answer(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// What it answers, or the error that it answers with.
+    fn answer(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": params });
         if !self.tab.is_empty() {
@@ -74,8 +79,7 @@ impl Browser {
         loop {
             let mut answer = self.read();
             if answer["id"] == json!(self.last) {
-                assert!(answer["error"].is_null(), "{method}: {answer}");
-                return answer["result"].take();
+                return if answer["error"].is_null() { Ok(answer["result"].take()) } else { Err(answer) };
             }
             self.events.push(answer);
         }
@@ -97,7 +101,13 @@ impl Browser {
     /// The value of an expression of JavaScript.
     pub fn ask(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let mut answer = self.call("Runtime.evaluate", params);
+        // A page that gives way to the next answers nothing; the next one does.
+        let gone = |error: &Value| error["error"]["message"] == "Inspected target navigated or closed";
+        let mut answer = self.answer("Runtime.evaluate", params.clone());
+        if answer.as_ref().is_err_and(gone) {
+            answer = self.answer("Runtime.evaluate", params);
+        }
+        let mut answer = answer.unwrap_or_else(|error| panic!("{expression}: {error}"));
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
         answer["result"]["value"].take()
     }

@@ -96,6 +96,8 @@ typedef unsigned long ulong;
 #define M_SQRT2 1.41421356237309504880
 #define M_SQRT1_2 0.70710678118654752440
 
-#if !defined(assert)
+#if defined(NDEBUG)
+#define assert(condition) ((void)0)
+#elif !defined(assert)
 #define assert(condition) ((condition) ? (void)0 : __trap())
 #endif

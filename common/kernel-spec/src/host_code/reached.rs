@@ -45,7 +45,8 @@ impl Macros {
 /// put together is reached.
 pub(crate) fn unreached(texts: &BTreeMap<String, String>, named: &str) -> BTreeMap<String, Vec<Range<usize>>> {
     let (mut found, mut names) = (Vec::new(), Vec::new());
-    let mut reached: BTreeSet<&str> = super::tokens(named).iter().flat_map(|token| words_of(token.text)).collect();
+    let roots = || super::tokens(named).into_iter().flat_map(|token| words_of(token.text));
+    let mut reached: BTreeSet<&str> = roots().chain(roots().flat_map(mangled)).collect();
     // What range-based loops call.
     reached.extend(["begin", "end"]);
     let macros = Macros::of(texts);
@@ -126,6 +127,25 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
     text.split(|found: char| !found.is_alphanumeric() && found != '_').filter(|word| !word.is_empty())
 }
 
+/// The names in a mangled name, each behind its length: `scale` in `_Z5scalePfi`.
+fn mangled(word: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = word.strip_prefix("_Z").unwrap_or_default();
+    while let Some(at) = rest.find(|found: char| found.is_ascii_digit()) {
+        let behind = rest.get(at..).unwrap_or_default();
+        let name = behind.trim_start_matches(|found: char| found.is_ascii_digit());
+        let digits = behind.get(..behind.len() - name.len()).unwrap_or_default();
+        match digits.parse().ok().and_then(|length: usize| name.split_at_checked(length)) {
+            Some((name, behind)) => {
+                found.push(name);
+                rest = behind;
+            }
+            None => rest = name,
+        }
+    }
+    found
+}
+
 /// The declarations of a text; `None` if it is not understood.
 fn declarations<'a>(text: &'a str, macros: &Macros) -> Option<Vec<Declaration<'a>>> {
     let tokens = take_apart(text).tokens;
@@ -171,31 +191,48 @@ fn is_class(head: &[Token<'_>]) -> bool {
 
 fn is_function(head: &[Token<'_>]) -> bool {
     let head = without_template(head);
-    parameters_of(head).is_some_and(|open| !head.iter().take(open).any(|word| word.text == "="))
+    let head = head.get(..assigned(head)).unwrap_or(head);
+    !parentheses(head).is_empty()
 }
 
-/// Where the parameters of a function begin in its head.
-fn parameters_of(head: &[Token<'_>]) -> Option<usize> {
-    let mut at = head.len() - without_template(head).len();
-    loop {
-        let open = at + head.get(at..)?.iter().position(|word| matches!(word.text, "(" | "{"))?;
-        if head.get(open)?.text == "{" {
-            return None;
+/// Where the value of a declaration begins, or its body: neither the sign of an operator's name nor one in a template's arguments. All of it
+/// where there is none.
+fn assigned(head: &[Token<'_>]) -> usize {
+    let (mut depth, mut of_operator) = (0_i32, false);
+    let is_end = |word: &Token<'_>| {
+        match word.text {
+            "operator" => of_operator = true,
+            "(" | "[" => (depth, of_operator) = (depth + 1, false),
+            "<" if !of_operator => depth += 1,
+            ")" | "]" => depth -= 1,
+            ">" if !of_operator => depth = (depth - 1).max(0),
+            _ => {}
         }
-        if !head.get(open.checked_sub(1)?).is_some_and(|before| ATTRIBUTES.contains(&before.text)) {
-            return Some(open);
-        }
-        let mut depth = 0_usize;
-        let close = head.iter().skip(open).position(|word| {
-            match word.text {
-                "(" => depth += 1,
-                ")" => depth -= 1,
-                _ => {}
+        word.text == "{" || word.text == "=" && depth == 0 && !of_operator
+    };
+    head.iter().position(is_end).unwrap_or(head.len())
+}
+
+/// Where parentheses begin in the head of a function: those of its parameters, and of macros that may stand for attributes.
+fn parentheses(head: &[Token<'_>]) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut depth = 0_i32;
+    for (at, word) in head.iter().enumerate() {
+        match word.text {
+            "{" => break,
+            "(" => {
+                let before = at.checked_sub(1).and_then(|before| head.get(before));
+                if depth == 0 && before.is_some_and(|before| !ATTRIBUTES.contains(&before.text)) {
+                    found.push(at);
+                }
+                depth += 1;
             }
-            depth == 0
-        })?;
-        at = open + close + 1;
+            "<" | "[" => depth += 1,
+            ">" | ")" | "]" => depth = (depth - 1).max(0),
+            _ => {}
+        }
     }
+    found
 }
 
 /// A declaration that consists of `words` and ends with `last`.
@@ -223,7 +260,7 @@ fn names<'a>(words: &[Token<'a>], macros: &Macros) -> Option<Vec<&'a str>> {
         }
         _ => without_template(words),
     };
-    let until = plain.iter().position(|word| matches!(word.text, "{" | "=")).unwrap_or(plain.len());
+    let until = assigned(plain);
     let declared = plain.get(..until)?;
     if declared.first()?.text == "namespace" && plain.get(until)?.text == "=" {
         return Some(vec![declared.get(1)?.text]);
@@ -237,11 +274,24 @@ fn names<'a>(words: &[Token<'a>], macros: &Macros) -> Option<Vec<&'a str>> {
     {
         return name_of_function(class).filter(|_| !declared.iter().any(|word| macros.shapes.contains(word.text)));
     }
-    let names = match parameters_of(declared) {
+    let opens = parentheses(declared);
+    let is_pointer = |open: &usize| {
+        declared.get(open + 1).is_some_and(|inner| matches!(inner.text, "*" | "&" | "(" | "__restrict__"))
+    };
+    let names = match opens.as_slice() {
         _ if declared.iter().any(stays) => return None,
-        Some(open) => name_of_function(declared.get(..open)?)?,
-        None if declared.first()?.text == "using" && plain.get(until)?.text == "=" => vec![declared.get(1)?.text],
-        None => match declared.iter().position(|word| CLASSES.contains(&word.text)) {
+        // A pointer to a function has its name within.
+        [first, ..] if is_pointer(first) => return None,
+        // Which of them are its parameters is not known where macros stand for attributes.
+        [first, further @ ..] => {
+            let mut names = name_of_function(declared.get(..*first)?)?;
+            let further = further.iter().filter_map(|open| declared.get(open.checked_sub(1)?));
+            names.extend(further.map(|word| word.text).filter(|text| is_word(text)));
+            names
+        }
+        [] if has_further(plain.get(until..)?) => return None,
+        [] if declared.first()?.text == "using" && plain.get(until)?.text == "=" => vec![declared.get(1)?.text],
+        [] => match declared.iter().position(|word| CLASSES.contains(&word.text)) {
             Some(class) => {
                 let named = declared.get(class + 1..)?.iter().take_while(|word| !matches!(word.text, ":" | "<"));
                 // Objects and other names of the class.
@@ -252,6 +302,20 @@ fn names<'a>(words: &[Token<'a>], macros: &Macros) -> Option<Vec<&'a str>> {
         },
     };
     (!names.is_empty()).then_some(names)
+}
+
+/// Whether another variable follows the value of the first.
+fn has_further(value: &[Token<'_>]) -> bool {
+    let mut depth = 0_i32;
+    value.first().is_some_and(|first| first.text == "=")
+        && value.iter().any(|word| {
+            match word.text {
+                "(" | "[" | "{" => depth += 1,
+                ")" | "]" | "}" => depth -= 1,
+                _ => {}
+            }
+            word.text == "," && depth == 0
+        })
 }
 
 /// The name of the one variable that is declared, or of another name for a type.
