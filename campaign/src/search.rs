@@ -23,13 +23,13 @@ pub struct SearchArgs {
     #[arg(long, value_name = "NAME[:N]")]
     pub search: Option<SearchChoice>,
     /// Another seed gives another search
-    #[arg(long, value_name = "N", requires = "search")]
+    #[arg(long, value_name = "N")]
     pub search_seed: Option<u64>,
     /// What the search has options for; may be given several times
-    #[arg(long, value_name = "NAME=VALUE", requires = "search", value_parser = parse_option)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_option)]
     pub search_option: Vec<(String, String)>,
     /// The search of a solver for a problem stops where it expects to gain less than this by as many candidates again; 0 never does [default: 1
-    /// for bayes]
+    /// for bayes, 0.5 where serving tunes]
     #[arg(long, value_name = "PERCENT")]
     pub patience: Option<Patience>,
     /// Begin the search of each solver, behind its default, with winners of earlier work, which are measured like all others: a winners.json, a state
@@ -42,8 +42,12 @@ pub struct SearchArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience(u32);
 
-/// Of a search that knows what it can still gain, where nobody says.
-const PATIENCE: Patience = Patience(100);
+impl Patience {
+    /// Of a search that knows what it can still gain, where nobody says.
+    pub const USUAL: Self = Self(100);
+    /// Where a row is launched for months, and most candidates are compiled for another row already.
+    pub const SERVING: Self = Self(50);
+}
 
 /// `1%` or `1`.
 impl FromStr for Patience {
@@ -117,6 +121,14 @@ impl SearchArgs {
     /// # Errors
     /// An option that the strategy does not take, patience with one that does not know what it can still gain.
     pub fn plan(&self) -> anyhow::Result<Option<SearchPlan>> {
+        self.plan_with(Patience::USUAL)
+    }
+
+    /// The same, with this patience where nothing is said.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn plan_with(&self, usual: Patience) -> anyhow::Result<Option<SearchPlan>> {
         let name = self.search.as_ref().map_or(Bayes.name(), |choice| &choice.strategy);
         let strategy = known().searches.get(name);
         let options = options("--search-option", &self.search_option, strategy)?;
@@ -132,7 +144,7 @@ impl SearchArgs {
         if name == FixedOrder.name() && self.candidates().is_none() {
             return Ok(None);
         }
-        let Patience(patience) = self.patience.unwrap_or(if estimates { PATIENCE } else { Patience(0) });
+        let Patience(patience) = self.patience.unwrap_or(if estimates { usual } else { Patience(0) });
         let (strategy, candidates) = (name.to_string(), self.candidates().unwrap_or(0));
         Ok(Some(SearchPlan { strategy, candidates, seed: self.search_seed.unwrap_or(0), options, patience }))
     }
@@ -142,10 +154,17 @@ impl SearchArgs {
     /// # Errors
     /// The same.
     pub fn of_fleet(&self) -> anyhow::Result<Option<SearchPlan>> {
-        match (&self.search, self.patience) {
-            (None, None) => Ok(None),
-            (None, Some(_)) => Err(usage("--patience is for a search that learns: --search bayes")),
-            (Some(_), _) => self.plan(),
+        if self.search.is_some() {
+            return self.plan();
+        }
+        let given = [
+            ("--patience", self.patience.is_some()),
+            ("--search-seed", self.search_seed.is_some()),
+            ("--search-option", !self.search_option.is_empty()),
+        ];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            None => Ok(None),
+            Some((flag, _)) => Err(usage(format!("{flag} is for a search that learns: --search {}", Bayes.name()))),
         }
     }
 
@@ -181,7 +200,7 @@ impl SearchArgs {
     /// Whether anything is said.
     #[must_use]
     pub fn is_given(&self) -> bool {
-        self.search.is_some() || self.patience.is_some()
+        self.search.is_some() || self.patience.is_some() || self.search_seed.is_some() || !self.search_option.is_empty()
     }
 
     fn candidates(&self) -> Option<u64> {

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::machine::local::{Compilers, LocalDevice};
 use bluefin_campaign::ports::StoreArgs;
-use bluefin_campaign::search::SearchArgs;
+use bluefin_campaign::search::{Patience, SearchArgs};
 use bluefin_campaign::serving::{How, Ladder, ROWS, Rung, Tuned};
 use bluefin_campaign::site::Site;
 use bluefin_common::arch::{self, Architecture};
@@ -189,7 +189,7 @@ impl TuneArgs {
         let started = Instant::now();
         let how = How {
             budget: self.budget,
-            search: self.search.plan()?,
+            search: self.search.plan_with(Patience::SERVING)?,
             priors: self.search.priors(&*site.ports.store, &place.target, None).await?,
         };
         let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| say!("{line}")));

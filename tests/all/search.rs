@@ -348,6 +348,10 @@ fn patience_is_for_searches_that_know_what_is_left() {
         &["session", "new", "-l", "x", "--target", "host", "--state", "s.db", "--patience", "1"],
         "--patience is for a search that learns: --search bayes",
     );
+    says(
+        &["session", "new", "-l", "x", "--target", "host", "--state", "s.db", "--search-seed", "1"],
+        "--search-seed is for a search that learns: --search bayes",
+    );
 }
 
 /// Mean of the scores after sixteen candidates of all problems that have others of their solver beside them.

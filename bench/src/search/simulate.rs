@@ -175,7 +175,7 @@ fn next(
     let (tried, under_way) = own.known_to(round, rules.ahead);
     let (tried, under_way) = (&tried, &under_way);
     let asked = Instant::now();
-    let Proposal { candidates, left } =
+    let Proposal { candidates, left, owes } =
         search.propose(&Ask { space, tried, under_way, variables, others: &others, compiled, seed, options, n })?;
     let took = asked.elapsed();
     let evaluations = tried.len();
@@ -184,7 +184,8 @@ fn next(
         own.run.proposing += took;
         own.run.proposals += 1;
         let candidates = mem::take(&mut own.beginning).into_iter().chain(candidates).collect();
-        own.run.estimates.extend(left.map(|left| Estimate { evaluations, left }));
+        // One that owes something does not stop by it.
+        own.run.estimates.extend(left.filter(|_| !owes).map(|left| Estimate { evaluations, left }));
         return own.untried(candidates, n);
     }
     Ok(Vec::new())

@@ -46,7 +46,7 @@ pub trait Search: Send + Sync {
     /// # Errors
     /// An expression of the spec that has no value.
     fn propose(&self, ask: &Ask<'_>) -> Result<Proposal, SpecError> {
-        Ok(Proposal { candidates: self.next(ask)?, left: None })
+        Ok(Proposal { candidates: self.next(ask)?, ..Proposal::default() })
     }
 
     /// Whether its proposals say what the search can still gain, so that one can stop by itself.
@@ -88,6 +88,8 @@ pub struct Proposal {
     pub candidates: Vec<Candidate>,
     /// The share of the best time so far by which the search is expected to get better if it tries as many candidates again.
     pub left: Option<f64>,
+    /// It does not stop before these are tried, however little is left: similar problems are won by one of them.
+    pub owes: bool,
 }
 
 /// What a strategy is asked with.

@@ -36,6 +36,9 @@ const TRIAL: usize = 4;
 const BEGUN: usize = 2;
 /// The best of so many of the most similar problems are tried then.
 const SIMILAR: usize = 2;
+/// And in each round that could be the last one, as the others went on meanwhile. Before that it costs more than it gives: what was best of few
+/// candidates of one problem is no better for another one than what the model of both proposes.
+const LATER: usize = 1;
 /// Candidates of a problem that have to be tried before its best is one that others begin with.
 const LEAST_TRIED: usize = 4;
 
@@ -67,7 +70,7 @@ impl Search for Bayes {
     fn propose(&self, ask: &Ask<'_>) -> Result<Proposal, SpecError> {
         let is_first = ask.tried.is_empty() && ask.under_way.is_empty();
         if is_first && ask.n == 1 {
-            return Ok(Proposal { candidates: ask.space.first(1)?, left: None });
+            return Ok(Proposal { candidates: ask.space.first(1)?, ..Proposal::default() });
         }
         let mut others: Vec<&Other<'_>> = ask.others.iter().collect();
         others.sort_by(|a, b| a.variables.cmp(&b.variables));
@@ -75,7 +78,10 @@ impl Search for Bayes {
         let coordinates =
             Coordinates::of(ask.space.params().map(|(_, values)| values), differences.place(ask.variables));
         let own = Lessons::of(ask.tried, &coordinates, coordinates.here());
-        let similar = if ask.tried.len() < BEGUN { similar(ask, &others) } else { Vec::new() };
+        let (has_begun, may_stop) = (ask.tried.len() >= BEGUN, left::is_known(ask.tried));
+        let most = if may_stop { LATER } else { SIMILAR };
+        let similar = if may_stop || !has_begun { similar(ask, &others, most) } else { Vec::new() };
+        let owes = may_stop && !similar.is_empty();
         let others: Vec<Lessons<'_>> = others
             .into_iter()
             .map(|other| Lessons::of(&other.tried, &coordinates, &differences.place(&other.variables)))
@@ -84,7 +90,7 @@ impl Search for Bayes {
         let lessons = own.with(&others);
         // The default of a kernel spec.
         let mut next = if is_first { ask.space.first(1)? } else { Vec::new() };
-        if ask.tried.len() < BEGUN && similar.is_empty() {
+        if !has_begun && similar.is_empty() {
             next.extend(cold::promising(ask.space, &pool, ask.n.saturating_sub(next.len()))?);
         }
         next.extend(similar);
@@ -93,7 +99,7 @@ impl Search for Bayes {
             ask.under_way.iter().filter_map(|candidate| coordinates.place(&candidate.params)).collect();
         let batch = batch::choose(&lessons, &pool, &under_way, &coordinates, wanted);
         // Without a model all that ran are alike, or too few did.
-        let left = match left::is_known(ask.tried) {
+        let left = match may_stop {
             true => left::left(ask.tried, ask.space.valid()?, batch.gain.unwrap_or(0.0)),
             false => None,
         };
@@ -105,12 +111,12 @@ impl Search for Bayes {
         let mut known: HashSet<Candidate> = ask.known().into_iter().cloned().collect();
         next.retain(|candidate| known.insert(candidate.clone()));
         next.truncate(ask.n);
-        Ok(Proposal { candidates: next, left })
+        Ok(Proposal { candidates: next, left, owes })
     }
 }
 
-/// What was best for the most similar of the other problems, as far as it is a point here and new.
-fn similar(ask: &Ask<'_>, others: &[&Other<'_>]) -> Vec<Candidate> {
+/// What was best for the most similar of the other problems, as far as it is a point here and new, of `most` of them.
+fn similar(ask: &Ask<'_>, others: &[&Other<'_>], most: usize) -> Vec<Candidate> {
     let mut near: Vec<(f64, &Candidate)> = Vec::new();
     for other in others.iter().filter(|other| other.tried.len() >= LEAST_TRIED) {
         let whole = other.tried.iter().filter(|tried| tried.result.is_ok_and(|time| !time.pruned));
@@ -121,7 +127,7 @@ fn similar(ask: &Ask<'_>, others: &[&Other<'_>]) -> Vec<Candidate> {
     near.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut known = ask.known();
     let new = near.into_iter().filter(|(_, one)| ask.space.holds(one) && known.insert(one));
-    new.take(SIMILAR).map(|(_, candidate)| candidate.clone()).collect()
+    new.take(most).map(|(_, candidate)| candidate.clone()).collect()
 }
 
 /// Candidates that were best for other problems.

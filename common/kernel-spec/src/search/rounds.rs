@@ -259,7 +259,7 @@ impl Searching<'_> {
     /// Whether less is expected to be left than the plan has patience for.
     fn is_enough(&self, proposal: &Proposal) -> bool {
         let patience = f64::from(self.plan.patience) / HUNDREDTHS_OF_PERCENT;
-        proposal.left.is_some_and(|left| left < patience)
+        !proposal.owes && proposal.left.is_some_and(|left| left < patience)
     }
 
     /// Without a limit all candidates are tried, which is one round.

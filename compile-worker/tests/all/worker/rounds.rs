@@ -66,7 +66,7 @@ impl Search for Sated {
     }
 
     fn propose(&self, ask: &Ask<'_>) -> Result<Proposal, SpecError> {
-        Ok(Proposal { candidates: self.next(ask)?, left: Some(1.0 / (ask.tried.len() + 4) as f64) })
+        Ok(Proposal { candidates: self.next(ask)?, left: Some(1.0 / (ask.tried.len() + 4) as f64), owes: false })
     }
 }
 

@@ -292,6 +292,28 @@ fn of_one_candidate_a_problem_goes_on_with_the_best_of_the_two_most_similar() {
 }
 
 #[test]
+fn no_search_stops_before_the_best_of_like_problems_was_tried() {
+    let space = space(points(), 3);
+    let size = |size: i64| Variables::from([("size".to_string(), Value::Int(size))]);
+    let own = search(&Bayes, &space, 4, |candidate| took(valley(candidate)));
+    let like = search(&Bayes, &space, 1, |candidate| took(20.0 - valley(candidate)));
+    let slowest = like.iter().max_by(|a, b| valley(&a.0).total_cmp(&valley(&b.0))).unwrap();
+    let others = [Other { variables: size(1100), tried: tried(&like) }];
+    let own = tried(&own);
+    let propose = |tried: &[Tried<'_>]| {
+        Bayes.propose(&Ask { variables: &size(1000), others: &others, ..ask(&space, tried, 7, 8) }).unwrap()
+    };
+    // Too little is known to stop anyway.
+    assert!(!propose(&own[..16]).owes);
+    let known: Vec<Tried<'_>> = own.iter().copied().filter(|tried| tried.candidate != &slowest.0).collect();
+    let proposal = propose(&known);
+    assert_eq!((proposal.candidates.first(), proposal.owes), (Some(&slowest.0), true));
+    assert!(proposal.left.is_some(), "what is left is known nevertheless");
+    let tried_now = [known, vec![Tried { candidate: &slowest.0, round: 4, result: slowest.2 }]].concat();
+    assert!(!propose(&tried_now).owes);
+}
+
+#[test]
 fn of_two_that_promise_as_much_the_compiled_one_is_tried() {
     let space = space(points(), 3);
     let own = search(&Bayes, &space, 3, |candidate| took(valley(candidate)));
