@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use bluefin_campaign::machine::reach::set_lengths;
 use bluefin_compile_worker::toolchain::settle::settle;
 use bluefin_kernel_spec::draft::{Draft, Kernel, Language};
 use bluefin_kernel_spec::source_text;
@@ -17,8 +18,9 @@ use bluefin_terminal::out;
     after_help = "Examples:\n  bluefin init vector_add.hip\n  bluefin init reduction.cu --entry reduce -o reduce.toml\n  \
     bluefin init softmax.py\n\n\
     Pointers become buffers, inputs or outputs as the kernel's text has it; numbers become sizes; numbers of templates, \
-    macros under #ifndef and constants of Triton's become params. What nobody can read from a signature has a remark: how long a buffer is, \
-    the grid and the block, which solver is right, and the tolerance. Types are clang's where it compiles the file."
+    macros under #ifndef and constants of Triton's become params. Types are clang's where it compiles the file; HIP and CUDA kernels are then \
+    executed on the CPU, and buffers are as long as they go in them. What nobody can tell has a remark: the grid and the block, which \
+    solver is right, and the tolerance."
 )]
 pub struct InitArgs {
     /// A file with kernels: .hip, .cu, .cpp (GPUs), .c (the CPU), .py (Triton)
@@ -32,7 +34,7 @@ pub struct InitArgs {
 }
 
 impl InitArgs {
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
         let file = self.file.display();
         let language = Language::of(&self.file);
         let language =
@@ -57,6 +59,13 @@ impl InitArgs {
             draft.has_buffers(),
             "{file}: found no kernel that takes a pointer, expected one: a spec has buffers"
         );
+        if language == Language::Gpu {
+            say!("executed on the CPU to see how far they go in their buffers, kernels: {}", draft.kernels.len());
+            match set_lengths(&mut draft).await {
+                Ok(remarks) => remarks.iter().for_each(|remark| say!("{remark}")),
+                Err(error) => say!("how long buffers are is a guess: {error:#}"),
+            }
+        }
         write(&output, &draft.spec())?;
         let names: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
         out::line(format!("{}: {}; complete what has a remark", output.display(), names.join(" ")))?;

@@ -325,7 +325,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Verb::Devices(args) => args.run().await,
             Verb::Selftest(args) => args.run().await,
             Verb::Check(args) => args.run().await,
-            Verb::Init(args) => args.run(),
+            Verb::Init(args) => args.run().await,
             Verb::Status(args) => args.run().await,
             Verb::Monitor(args) => args.run().await,
             Verb::Reconcile(args) => args.run().await,

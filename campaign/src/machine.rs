@@ -6,5 +6,6 @@ pub mod doctor;
 pub mod evaluators;
 pub mod itself;
 pub mod local;
+pub mod reach;
 pub mod selftest;
 pub mod tools;

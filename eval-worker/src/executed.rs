@@ -2,9 +2,10 @@
 //! what executing takes says nothing of a GPU.
 
 mod mutants;
+mod reach;
 
 pub use bluefin_amd::Guarded;
-use bluefin_amd::{self as amd, Fault, Launch, LoadError, Memory, Options, Program};
+use bluefin_amd::{self as amd, Fault, Launch, LoadError, Memory, Options, Place, Program};
 use bluefin_common::archive;
 use bluefin_common::artifact::{Argument, Built};
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
@@ -183,33 +184,42 @@ impl Executor {
         loaded: &Loaded,
         without: Option<(&str, u64)>,
     ) -> Attempt<(Vec<Vec<u8>>, Executed)> {
-        if built.launches.is_empty() {
-            return Err(Failure::new(FailureKind::InvalidLaunch, "found no launch, expected at least one"));
-        }
-        let buffers = posed.before.iter().map(|before| before.len() as u64);
-        fits(buffers.fold(built.workspace, u64::saturating_add))?;
-        let mut memory = Memory::new();
-        let mut addresses = Vec::with_capacity(posed.before.len());
-        for (buffer, before) in posed.task.buffers.iter().zip(&posed.before) {
-            let element = u32::try_from(buffer.data_type.size()).unwrap_or(1);
-            let address = memory.allocate(&buffer.name, before.len(), element);
-            memory.write(address, before).map_err(outside)?;
-            if buffer.role == Role::Output {
-                memory.forget(address, before.len()).map_err(outside)?;
+        let mut placed = Placed::new(&posed.task.buffers, &posed.before, built.workspace)?;
+        let run = self.run(&mut placed, posed.task.last_draw(built), loaded, without);
+        let executed = run.map_err(|ended| ended.failure)?;
+        let mut after = posed.before.clone();
+        for ((buffer, after), address) in posed.task.buffers.iter().zip(&mut after).zip(placed.addresses) {
+            let before = (buffer.role == Role::Input).then(|| after.clone());
+            placed.memory.read(address, after).map_err(outside)?;
+            let changed = before.and_then(|before| before.iter().zip(after.iter()).position(|(was, is)| was != is));
+            if let Some(byte) = changed {
+                let element = byte / buffer.data_type.size();
+                let detail = format!("input {}: element {element} was modified", buffer.name);
+                return Err(Failure::new(FailureKind::WrongResult, detail));
             }
-            addresses.push(address);
         }
-        let workspace = match built.workspace {
-            0 => 0,
-            bytes => memory.allocate("the workspace", usize::try_from(bytes).unwrap_or(usize::MAX), 4),
-        };
+        Ok((after, executed))
+    }
+
+    /// Executes launches one after the other.
+    fn run(
+        &self,
+        placed: &mut Placed,
+        launches: &[bluefin_common::artifact::Launch],
+        loaded: &Loaded,
+        without: Option<(&str, u64)>,
+    ) -> Result<Executed, Ended> {
+        if launches.is_empty() {
+            let none = Failure::new(FailureKind::InvalidLaunch, "found no launch, expected at least one");
+            return Err(none.into());
+        }
         let mut executed = Executed::default();
-        for launch in posed.task.last_draw(built) {
+        for launch in launches {
             let missing =
                 || Failure::new(FailureKind::LoadError, format!("kernel {}: not in the code object", launch.entry));
             let program = loaded.with(&launch.entry).ok_or_else(missing)?;
             let kernel = program.kernel(&launch.entry).ok_or_else(missing)?;
-            let values = values(&launch.arguments, &addresses, workspace)?;
+            let values = values(&launch.arguments, &placed.addresses, placed.workspace)?;
             let visible = kernel.arguments.iter().filter(|argument| !argument.is_hidden());
             parameters::fit(launch, visible.map(|argument| argument.size))
                 .map_err(|detail| Failure::new(FailureKind::LaunchFailure, detail))?;
@@ -225,23 +235,71 @@ impl Executor {
             };
             let without = without.filter(|(kernel, _)| *kernel == launch.kernel).map(|(_, address)| address);
             let options = Options { without, ..self.options.clone() };
-            let report = program.run(&mut memory, &launch, &options).map_err(|failure| failed(&failure))?;
+            let report = program.run(&mut placed.memory, &launch, &options)?;
             executed.instructions += report.executed;
             executed.disordered |= !report.ordered;
             note(&mut executed.guards, launch.kernel, report.guards);
         }
-        let mut after = posed.before.clone();
-        for ((buffer, after), address) in posed.task.buffers.iter().zip(&mut after).zip(addresses) {
-            let before = (buffer.role == Role::Input).then(|| after.clone());
-            memory.read(address, after).map_err(outside)?;
-            let changed = before.and_then(|before| before.iter().zip(after.iter()).position(|(was, is)| was != is));
-            if let Some(byte) = changed {
-                let element = byte / buffer.data_type.size();
-                let detail = format!("input {}: element {element} was modified", buffer.name);
-                return Err(Failure::new(FailureKind::WrongResult, detail));
+        Ok(executed)
+    }
+}
+
+/// A device's memory that the buffers of a task are in.
+struct Placed {
+    memory: Memory,
+    /// In the order of the buffers.
+    addresses: Vec<u64>,
+    workspace: u64,
+}
+
+impl Placed {
+    /// With what the buffers hold before a launch, and so many bytes of workspace.
+    fn new(buffers: &[Buffer], before: &[Vec<u8>], workspace: u64) -> Attempt<Self> {
+        fits(before.iter().map(|before| before.len() as u64).fold(workspace, u64::saturating_add))?;
+        let mut memory = Memory::new();
+        let mut addresses = Vec::with_capacity(before.len());
+        for (buffer, before) in buffers.iter().zip(before) {
+            let element = u32::try_from(buffer.data_type.size()).unwrap_or(1);
+            let address = memory.allocate(&buffer.name, before.len(), element);
+            memory.write(address, before).map_err(outside)?;
+            if buffer.role == Role::Output {
+                memory.forget(address, before.len()).map_err(outside)?;
             }
+            addresses.push(address);
         }
-        Ok((after, executed))
+        let workspace = match workspace {
+            0 => 0,
+            bytes => memory.allocate("the workspace", usize::try_from(bytes).unwrap_or(usize::MAX), 4),
+        };
+        Ok(Self { memory, addresses, workspace })
+    }
+}
+
+/// Why launches did not end well.
+struct Ended {
+    failure: Failure,
+    /// The buffer that was touched behind its end, and the element.
+    beyond: Option<(String, u64)>,
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self { failure, beyond: None }
+    }
+}
+
+impl From<amd::Failure> for Ended {
+    fn from(failure: amd::Failure) -> Self {
+        let beyond = match &failure {
+            amd::Failure::Verdict(verdict) => match &verdict.fault {
+                Fault::OutOfBounds { place: Place::Buffer { name, element, .. }, .. } => {
+                    u64::try_from(*element).ok().map(|element| (name.clone(), element))
+                }
+                _ => None,
+            },
+            amd::Failure::Launch(_) => None,
+        };
+        Self { failure: failed(&failure), beyond }
     }
 }
 

@@ -83,6 +83,51 @@ fn what_kernels_do_not_reach_may_be_unknown() {
     assert_eq!(report["right"], 1, "{report:#}");
 }
 
+/// Grids, blocks and lengths are what the text and an execution of it say: as it is drafted, each kernel is right.
+#[test]
+fn kernels_are_executed_to_see_how_far_they_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "__global__ void multiply(const float* A, const float* B, float* C, int M, int N, int K) {\n    \
+        int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;\n    float sum = 0;\n    \
+        if (row >= M || col >= N) return;\n    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];\n    \
+        C[row * N + col] = sum;\n}\n\
+        __global__ void rows(const int* begin, const int* column, const float* x, float* y, int n) {\n    \
+        int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i >= n) return;\n    float sum = 0;\n    \
+        for (int j = begin[i]; j < begin[i + 1]; ++j) sum += x[column[j]];\n    y[i] = sum;\n}\n\
+        __global__ void total(const float* in, float* sums, int n) {\n    extern __shared__ float of[];\n    \
+        int i = blockIdx.x * 256 + threadIdx.x;\n    of[threadIdx.x] = i < n ? in[i] : 0;\n    __syncthreads();\n    \
+        if (threadIdx.x == 0) { float sum = 0; for (int t = 0; t < 256; ++t) sum += of[t]; sums[blockIdx.x] = sum; }\n}\n\
+        __global__ void torn(float* p, int n) { p[threadIdx.x / 2] = threadIdx.x; }\n";
+    write(folder.path(), "k.cu", source);
+    for (entry, expected) in [
+        (
+            "multiply",
+            &[
+                "\"A\"\ntype = \"FP32\"\nlength = \"K * M\"  # how far the kernels go in it\n",
+                "\"B\"\ntype = \"FP32\"\nlength = \"K * N\"",
+                "\"C\"\ntype = \"FP32\"\nlength = \"M * N\"",
+                "grid = [\"ceil_div(N, 16)\", \"ceil_div(M, 16)\"]  # blocks\n  block = [16, 16]",
+            ][..],
+        ),
+        ("rows", &["\"begin\"\ntype = \"INT32\"\nlength = \"n + 1\"", "\"y\"\ntype = \"FP32\"\nlength = \"n\""]),
+        ("total", &["\"sums\"\ntype = \"FP32\"\nlength = \"ceil_div(n, 256)\"", "\n  shared = 16384"]),
+    ] {
+        let spec = folder.path().join("spec.toml");
+        let init = ["init", "k.cu", "--entry", entry, "-o", "spec.toml"];
+        expect(bluefin().current_dir(folder.path()).args(init), 0);
+        let text = std::fs::read_to_string(&spec).unwrap();
+        expected.iter().for_each(|part| assert!(text.contains(part), "{entry}: {part}\n{text}"));
+        let report = checked(folder.path());
+        assert_eq!(report["right"], 1, "{report:#}");
+        std::fs::remove_file(spec).unwrap();
+    }
+    let torn = ["init", "k.cu", "--entry", "torn", "-o", "spec.toml"];
+    let said = text(&expect(bluefin().current_dir(folder.path()).args(torn), 0).stderr);
+    assert!(said.contains("torn can not be executed as it is drafted, how far it goes is a guess: fault: "), "{said}");
+    let spec = std::fs::read_to_string(folder.path().join("spec.toml")).unwrap();
+    assert!(spec.contains("length = \"n\"  # how many elements\n"), "{spec}");
+}
+
 /// A spec from a file's signatures: what is completed is little, and then it is checked.
 #[test]
 fn a_spec_is_written_from_signatures() {

@@ -172,6 +172,29 @@ impl Checking {
     }
 }
 
+impl Checking {
+    /// How many elements of each buffer the launches of each candidate go as far as, by the buffers' names, whatever lengths these have; in the
+    /// order of the plan.
+    ///
+    /// # Errors
+    /// If something fails that no candidate is to blame for.
+    pub async fn reach(self) -> anyhow::Result<Vec<Attempt<BTreeMap<String, u64>>>> {
+        let mut all = Vec::new();
+        for job in &self.jobs {
+            let Compiled { task, built, .. } = self.bench.compile_all(job).await?;
+            for built in built {
+                all.push(match (&task, built) {
+                    (_, Err(failure)) => Err(failure),
+                    (TaskRef::Inline(task), Ok(built)) => self.bench.reach(task, built).await?,
+                    // No jobs follow here, so that none is a blob.
+                    (TaskRef::None | TaskRef::Blob(_), Ok(_)) => Err(no_task()),
+                });
+            }
+        }
+        Ok(all)
+    }
+}
+
 /// The session that candidates for `target` are checked in.
 ///
 /// # Errors
@@ -209,12 +232,7 @@ fn workshop(store: Arc<SqliteStore>, slots: usize) -> anyhow::Result<Workshop> {
 
 impl Bench {
     async fn check(self: &Arc<Self>, job: Job, mutates: bool, done: &impl Fn(u64)) -> anyhow::Result<Vec<Checked>> {
-        let toolchains = self.compilers.toolchains();
-        let toolchain = toolchains.iter().find(|toolchain| toolchain.name() == job.toolchain);
-        let toolchain = toolchain.with_context(|| format!("toolchain {}: not here", job.toolchain))?;
-        let Compiled { task, description, built } = toolchain
-            .compile(CompileAssignment { job: &job, session: &self.session, workshop: &self.workshop })
-            .await?;
+        let Compiled { task, description, built } = self.compile_all(&job).await?;
         let (results, not_deterministic) = match task {
             TaskRef::Inline(task) => self.execute(*task, &built, mutates).await?,
             // No jobs follow here, so that none is a blob.
@@ -239,6 +257,23 @@ impl Bench {
             Checked { problem, solver, params, result, detail, instructions, not_deterministic, mutants }
         };
         Ok(job.candidates.iter().zip(results).map(checked).collect())
+    }
+
+    async fn compile_all(&self, job: &Job) -> anyhow::Result<Compiled> {
+        let toolchains = self.compilers.toolchains();
+        let toolchain = toolchains.iter().find(|toolchain| toolchain.name() == job.toolchain);
+        let toolchain = toolchain.with_context(|| format!("toolchain {}: not here", job.toolchain))?;
+        Ok(toolchain.compile(CompileAssignment { job, session: &self.session, workshop: &self.workshop }).await?)
+    }
+
+    async fn reach(&self, task: &Task, built: Built) -> anyhow::Result<Attempt<BTreeMap<String, u64>>> {
+        let (executor, task, code) = (self.executor.clone(), task.clone(), self.code(&built).await?);
+        let reach = move || {
+            let loaded = executor.load(&[code]).pop().unwrap_or_else(|| Err(no_task()))?;
+            let lengths = executor.reach(&task, &built, &loaded)?;
+            Ok(task.buffers.into_iter().map(|buffer| buffer.name).zip(lengths).collect())
+        };
+        self.on_cpu(reach).await
     }
 
     /// Executes the reference, then all candidates, each on a CPU; also outputs in which two runs of the reference differ.

@@ -137,6 +137,13 @@ impl Memory {
         Some(buffer.place(address.wrapping_sub(buffer.base) as i64))
     }
 
+    /// Where the last byte ends that kernels touched of the buffer which begins at `address`, from there: zero where they touched none.
+    #[must_use]
+    pub fn touched(&self, address: u64) -> Option<u64> {
+        let at = self.buffers.binary_search_by_key(&address, |buffer| buffer.base).ok()?;
+        self.buffers.get(at).map(|buffer| buffer.shadow.end() as u64)
+    }
+
     /// Name and size of the buffer that `address` is in, and the offset there.
     #[must_use]
     pub fn buffer_at(&self, address: u64) -> Option<(&str, u64, u64)> {

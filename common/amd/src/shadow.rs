@@ -94,6 +94,19 @@ impl Shadow {
         }
     }
 
+    /// Where the last touched byte ends; zero where none was.
+    pub fn end(&self) -> usize {
+        let (writers, readers) = (self.writers.iter(), self.readers.iter());
+        let Some(last) = writers.zip(readers).rposition(|(writer, reader)| (writer, reader) != (&0, &0)) else {
+            return 0;
+        };
+        let bytes = match self.writers.get(last) {
+            Some(&SPLIT) => self.bytes.get(4 * last..4 * last + 4).unwrap_or_default(),
+            _ => &[],
+        };
+        4 * last + bytes.iter().rposition(|mark| *mark != [0; 2]).map_or(4, |byte| byte + 1)
+    }
+
     /// Notes a write, whatever it conflicts with.
     pub fn overwrite(&mut self, offset: usize, size: usize, by: &Toucher<'_>) {
         for at in offset..offset + size {

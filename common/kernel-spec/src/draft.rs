@@ -3,6 +3,8 @@
 mod build_file;
 mod c;
 mod instances;
+mod launch;
+mod lengths;
 mod python;
 mod structure;
 mod text;
@@ -13,6 +15,7 @@ use std::path::Path;
 
 use bluefin_common::problem::DataType;
 
+pub use self::launch::{Axis, Shape};
 use crate::host_code::{self, Token};
 use crate::{Bundle, shim};
 
@@ -61,6 +64,8 @@ pub struct Kernel {
     pub parameters: Vec<Parameter>,
     /// Which one it is of several that share its name, from 2 on for all but the first.
     pub overload: Option<usize>,
+    /// What its text says of a launch.
+    pub shape: Shape,
 }
 
 /// A parameter of a template.
@@ -195,6 +200,12 @@ pub struct Draft {
     macros: Vec<(String, i64)>,
     /// Macros that the build file beside it gives a value and that the files name.
     defines: Vec<(String, String)>,
+    /// What sizes are, where they are not what sizes are that nothing was tried with.
+    sizes: BTreeMap<String, i64>,
+    /// The size by which blocks of a kernel are many that has none of its own, of a draft of [one kernel alone](Self::alone).
+    main: Option<String>,
+    /// By the name of a buffer, an expression of the sizes.
+    lengths: BTreeMap<String, String>,
     /// As the text has them.
     pub kernels: Vec<Kernel>,
 }
@@ -243,7 +254,8 @@ impl Draft {
         }
         let mut macros = host_code::defaults(text);
         macros.retain(|(name, _)| defines.iter().all(|(defined, _)| defined != name));
-        Self { language, source: name.to_string(), files, includes, macros, defines, kernels }
+        let (sizes, main, lengths) = Default::default();
+        Self { language, source: name.to_string(), files, includes, macros, defines, sizes, main, lengths, kernels }
     }
 
     /// Macros of the build file beside it, with their values.

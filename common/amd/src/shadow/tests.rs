@@ -34,6 +34,23 @@ fn run(touches: &[(Toucher<'_>, usize, usize, bool)]) -> Option<(usize, Conflict
 }
 
 #[test]
+fn the_last_byte_that_is_touched_is_the_end() {
+    let end = |touches: &[(usize, usize, bool)]| {
+        let mut shadow = Shadow::default();
+        for (offset, size, write) in touches {
+            assert!(shadow.touch(64, *offset, *size, *write, &by(0, 0, 0)).is_none());
+        }
+        shadow.end()
+    };
+    assert_eq!(end(&[]), 0);
+    assert_eq!(end(&[(8, 4, false), (0, 4, true)]), 12);
+    assert_eq!(end(&[(8, 8, true), (0, 4, false)]), 16);
+    // A word of which a byte is touched.
+    assert_eq!(end(&[(8, 1, false)]), 9);
+    assert_eq!(end(&[(8, 4, true), (21, 1, true)]), 22);
+}
+
+#[test]
 fn waves_race_within_a_span_and_not_across_a_barrier() {
     let wrote = Conflict::Wave { wave: 0, wrote: true };
     assert_eq!(run(&[(by(0, 0, 0), 8, 8, true), (by(0, 0, 1), 12, 4, false)]), Some((12, wrote)));

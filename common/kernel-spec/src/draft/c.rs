@@ -2,7 +2,7 @@
 
 use bluefin_common::problem::DataType;
 
-use super::{Kernel, Number, Parameter, ParameterKind, TemplateParameter, Usage, parts_of};
+use super::{Kernel, Number, Parameter, ParameterKind, Shape, TemplateParameter, Usage, parts_of};
 use crate::host_code::{Token, closing, tokens};
 
 /// Functions that are declared to be kernels and defined.
@@ -85,6 +85,7 @@ fn kernel(tokens: &[Token<'_>], mark: usize) -> Option<Kernel> {
     for parameter in &mut kernel.parameters {
         parameter.usage = Usage::of(&parameter.name, body);
     }
+    kernel.shape = Shape::of(body, &kernel.parameters);
     Some(kernel)
 }
 
@@ -110,7 +111,7 @@ fn declared(words: &[Token<'_>], before: &[Token<'_>]) -> Option<Kernel> {
     let parameters =
         parameters.into_iter().filter(|part| part.first().is_some_and(|first| first.text != "void" || part.len() > 1));
     let parameters = parameters.enumerate().map(|(index, part)| parameter(part, index, &template)).collect();
-    Some(Kernel { name: name.to_string(), template, parameters, overload: None })
+    Some(Kernel { name: name.to_string(), template, parameters, overload: None, shape: Shape::default() })
 }
 
 /// What is in `template <...>`.

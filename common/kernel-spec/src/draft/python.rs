@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Kernel, Parameter, ParameterKind, Usage};
+use super::{Kernel, Parameter, ParameterKind, Shape, Usage};
 
 /// Functions under `@triton.jit`.
 pub(super) fn kernels(text: &str) -> Vec<Kernel> {
@@ -62,7 +62,13 @@ fn function(lines: &[&str], at: usize) -> Option<Kernel> {
     let list = rest.rsplit_once(')')?.0;
     let uses = Uses::of(&body.join("\n"));
     let parameters = split(list).into_iter().filter_map(|part| parameter(&part, &uses)).collect();
-    Some(Kernel { name: name.trim().to_string(), template: Vec::new(), parameters, overload: None })
+    Some(Kernel {
+        name: name.trim().to_string(),
+        template: Vec::new(),
+        parameters,
+        overload: None,
+        shape: Shape::default(),
+    })
 }
 
 /// A list's parts, at commas outside of brackets.

@@ -5,7 +5,11 @@ use std::fmt::Write as _;
 
 use bluefin_common::structure::MAX_BYTES;
 
-use super::{Draft, Field, Kernel, Language, Parameter, ParameterKind, Usage, structure};
+use super::lengths::{self, NAME, SIZE, THREADS};
+use super::{Axis, Draft, Field, Kernel, Language, Parameter, ParameterKind, Shape, Usage, structure};
+
+/// Bytes of shared memory that a launch says where a kernel has some: enough for most.
+const SHARED: u32 = 16384;
 
 /// Words by which people name a kernel that is slow and right.
 const PLAIN: [&str; 4] = ["reference", "naive", "baseline", "golden"];
@@ -44,13 +48,13 @@ struct Shared {
     order: Vec<String>,
     /// With their values.
     sizes: BTreeMap<String, i64>,
+    /// The size by which buffers are long of which nothing is known.
+    main: String,
 }
 
-/// What a size is when nothing else is said.
-const SIZE: i64 = 1000;
-
 impl Shared {
-    fn of(kernels: &[Kernel]) -> Self {
+    fn of(draft: &Draft) -> Self {
+        let kernels = &draft.kernels;
         let mut shared = Self::default();
         for Parameter { name, kind, usage, .. } in
             kernels.iter().flat_map(|kernel| &kernel.parameters).flat_map(Parameter::values)
@@ -71,7 +75,9 @@ impl Shared {
                     buffer.written |= written;
                     buffer.usage = buffer.usage.and(*usage);
                 }
-                ParameterKind::I32 | ParameterKind::I64 => _ = shared.sizes.insert(name.clone(), SIZE),
+                ParameterKind::I32 | ParameterKind::I64 => {
+                    shared.sizes.insert(name.clone(), draft.sizes.get(name).copied().unwrap_or(SIZE));
+                }
                 ParameterKind::F32
                 | ParameterKind::F64
                 | ParameterKind::Constant { .. }
@@ -82,8 +88,10 @@ impl Shared {
         }
         shared.of_fields(kernels);
         shared.has_output();
-        if shared.sizes.values().all(|value| *value != SIZE) {
-            shared.sizes.insert(free_name("n", &shared.buffers), SIZE);
+        let main = draft.main.as_deref().or_else(|| lengths::main(kernels)).unwrap_or(NAME);
+        shared.main = free_name(main, &shared.buffers);
+        if !shared.sizes.contains_key(main) {
+            shared.sizes.insert(shared.main.clone(), draft.sizes.get(main).copied().unwrap_or(SIZE));
         }
         shared
     }
@@ -102,10 +110,18 @@ impl Shared {
         }
     }
 
-    /// The size by which buffers are long and blocks are many.
-    fn main_size(&self) -> String {
-        let main = self.sizes.iter().find(|(_, value)| **value == SIZE);
-        main.map(|(size, _)| free_name(size, &self.buffers)).unwrap_or_default()
+    /// The size by which blocks of a kernel are many: its first, or else that of the draft.
+    fn main_of(&self, kernel: &Kernel) -> String {
+        lengths::names(kernel).next().map_or_else(|| self.main.clone(), |size| free_name(size, &self.buffers))
+    }
+
+    /// An expression of parameters as the spec has it.
+    fn named(&self, expression: &str) -> String {
+        let word = |word: &str| {
+            let name = word.trim_matches(['(', ')']);
+            if name.is_empty() { word.to_string() } else { word.replace(name, &free_name(name, &self.buffers)) }
+        };
+        expression.split(' ').map(word).collect::<Vec<_>>().join(" ")
     }
 
     /// A spec has an output: where the text shows none, macros or functions may write what no `const` protects, or else the last buffer.
@@ -123,9 +139,9 @@ impl Shared {
     }
 }
 
-/// A name that no buffer has.
+/// What a size is called beside these buffers.
 fn free_name(name: &str, buffers: &BTreeMap<String, Buffer>) -> String {
-    if buffers.contains_key(name) { format!("{name}_size") } else { name.to_string() }
+    lengths::free_name(name, |name| buffers.contains_key(name))
 }
 
 /// `vectorAdd` as names of specs are: `vector-add`.
@@ -159,7 +175,7 @@ fn solver_name(kernel: &Kernel) -> String {
 }
 
 pub(super) fn spec(draft: &Draft) -> String {
-    let shared = Shared::of(&draft.kernels);
+    let shared = Shared::of(draft);
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = write_head(&mut text, draft, &shared);
@@ -207,11 +223,14 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
         let value = if value.parse::<i64>().is_ok() { value.clone() } else { format!("{:?}", format!("{value:?}")) };
         writeln!(text, "{name} = {value}")?;
     }
-    let first = shared.main_size();
     for name in &shared.order {
         let Some(buffer @ Buffer { element, remark, .. }) = shared.buffers.get(name) else { continue };
         writeln!(text, "\n[[buffer]]\nname = \"{name}\"\ntype = \"{element}\"")?;
-        writeln!(text, "length = \"{first}\"  # how many elements{remark}")?;
+        let (length, how) = match draft.lengths.get(name) {
+            Some(length) => (length, "how far the kernels go in it"),
+            None => (&shared.main, "how many elements"),
+        };
+        writeln!(text, "length = \"{length}\"  # {how}{remark}")?;
         writeln!(text, "role = {}", buffer.role())?;
         if buffer.usage.indexes && !buffer.is_written() && element.contains("INT") {
             writeln!(text, "low = 0\nhigh = 4  # they are indices: the least and the largest that are in it")?;
@@ -262,15 +281,51 @@ fn write_solver(text: &mut String, draft: &Draft, kernel: &Kernel, shared: &Shar
         writeln!(text, "  # {remark}")?;
     }
     writeln!(text, "  arguments = [{}]", arguments.join(", "))?;
-    let first = shared.main_size();
     match draft.language {
         Language::C => Ok(()),
-        Language::Gpu => writeln!(
-            text,
-            "  grid = [\"ceil_div({first}, 256)\"]  # blocks\n  block = [256]  # threads of each\n  # shared = 1024  # bytes of `extern __shared__`"
-        ),
-        Language::Python => writeln!(text, "  grid = [\"ceil_div({first}, 128)\"]  # programs"),
+        Language::Gpu => write_launch(text, kernel, shared),
+        Language::Python => {
+            writeln!(text, "  grid = [\"ceil_div({}, 128)\"]  # programs", shared.main_of(kernel))
+        }
     }
+}
+
+/// Grid and block of a kernel, of the axes that it uses. How many elements are along one is what its text says, else the next of its sizes.
+fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt::Result {
+    let Shape { axes, has_shared } = &kernel.shape;
+    let is_used = |axis: &Axis| axis.threads || axis.blocks;
+    let used = axes.iter().rposition(is_used).map_or(1, |last| last + 1);
+    let wide = axes.iter().rposition(|axis| axis.threads).map_or(1, |last| last + 1);
+    let blocks: &[i64] = match wide {
+        1 => &[THREADS],
+        2 => &[16, 16],
+        _ => &[8, 8, 4],
+    };
+    let bounds: Vec<&str> = axes.iter().filter_map(|axis| axis.bound.as_deref()).collect();
+    let is_free = |name: &&str| !bounds.iter().any(|bound| bound.split([' ', '(', ')']).any(|word| word == *name));
+    let mut free = lengths::names(kernel).filter(is_free);
+    let mut grid = Vec::new();
+    for (at, axis) in axes.iter().enumerate().take(used) {
+        let named = axis.bound.as_deref().or_else(|| free.next());
+        let elements = named.map_or_else(|| shared.main.clone(), |bound| shared.named(bound));
+        let threads = blocks.get(at).copied().unwrap_or(1);
+        // One that asks for its thread alone has one block; of x the text may be elsewhere. What blocks of y and z that nothing bounds do is
+        // said by strides, which are no numbers of a draft.
+        let has_blocks = match at {
+            0 => axis.blocks || !is_used(axis),
+            _ => axis.blocks && (axis.threads || axis.bound.is_some()),
+        };
+        grid.push(match threads {
+            _ if !has_blocks => "1".to_string(),
+            1 => format!("\"{elements}\""),
+            _ => format!("\"ceil_div({elements}, {threads})\""),
+        });
+    }
+    writeln!(text, "  grid = [{}]  # blocks", grid.join(", "))?;
+    let blocks: Vec<String> = blocks.iter().map(ToString::to_string).collect();
+    writeln!(text, "  block = [{}]  # threads of each", blocks.join(", "))?;
+    let (mark, bytes) = if *has_shared { ("", SHARED) } else { ("# ", 1024) };
+    writeln!(text, "  {mark}shared = {bytes}  # bytes of `extern __shared__`")
 }
 
 /// An argument of a launch; a remark where it has to be said what it is.

@@ -96,7 +96,20 @@ fn is_index(body: &[Token<'_>], at: usize) -> bool {
     let is_name = name.text.starts_with(|first: char| first.is_alphabetic() || first == '_');
     is_name
         && equals.text == "="
-        && body.iter().enumerate().any(|(other, token)| token.text == name.text && in_brackets(body, other))
+        && body
+            .iter()
+            .enumerate()
+            .any(|(other, token)| token.text == name.text && (in_brackets(body, other) || moves_pointer(body, other)))
+}
+
+/// Whether the token at `at` is part of what a pointer is given: `const float* row = table + j * n`.
+fn moves_pointer(body: &[Token<'_>], at: usize) -> bool {
+    let before = body.get(..at).unwrap_or_default();
+    let begin = before.iter().rposition(|token| matches!(token.text, ";" | "{" | "}")).map_or(0, |at| at + 1);
+    let statement = before.get(begin..).unwrap_or_default();
+    let equals = statement.iter().position(|token| token.text == "=");
+    let declared = equals.and_then(|equals| statement.get(..equals)).unwrap_or_default();
+    matches!(declared, [.., kind, star, _] if star.text == "*" && kind.text != "*" && declared.len() > 2)
 }
 
 /// Whether the token at `at` is part of an index.
@@ -147,6 +160,8 @@ mod tests {
             ("x = a[p[i]];", INDEX),
             ("x = a[p[i] + j];", INDEX),
             ("int j = p[i]; x = a[n * j];", INDEX),
+            ("int j = p[i]; const float* row = a + j * n; x = row[i];", INDEX),
+            ("int j = p[i]; float y = x * j;", READ),
             ("for (int j = p[i]; j < p[i + 1]; j++) x += a[j];", INDEX),
             ("int j = p[i]; x = b * j + a[i];", READ),
             ("if (p[i] == 1 && p[i] <= 2) return;", READ),

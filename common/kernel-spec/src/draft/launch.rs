@@ -1,0 +1,181 @@
+//! How a kernel is launched, as far as its text tells: the axes that it uses, and how many elements are along each.
+
+use super::{Parameter, ParameterKind};
+use crate::host_code::Token;
+
+/// What the text of a kernel says of its launch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// x, y and z.
+    pub axes: [Axis; 3],
+    /// Whether a launch says how much shared memory it has.
+    pub has_shared: bool,
+}
+
+/// One axis of the grid and its blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Axis {
+    /// Whether the text asks which thread of its block one is.
+    pub threads: bool,
+    /// Whether it asks for the block.
+    pub blocks: bool,
+    /// What an index along it is held to be less than: an expression of whole numbers that the kernel takes.
+    pub bound: Option<String>,
+}
+
+/// Tokens of a bound at most.
+const MOST: usize = 16;
+
+impl Shape {
+    /// Of a kernel with this body.
+    pub(super) fn of(body: &[Token<'_>], parameters: &[Parameter]) -> Self {
+        let axes = ["x", "y", "z"].map(|axis| Axis::of(axis, body, parameters));
+        let has_shared = body.windows(2).any(|pair| is_pair(pair, "extern", "__shared__"));
+        Self { axes, has_shared }
+    }
+}
+
+impl Axis {
+    fn of(axis: &str, body: &[Token<'_>], parameters: &[Parameter]) -> Self {
+        let mut found = Self::default();
+        let text = |at: usize| body.get(at).map_or("", |token| token.text);
+        for at in 0..body.len() {
+            let is_member = text(at + 1) == "." && text(at + 2) == axis;
+            let is_hip = |name: &str| text(at).strip_prefix(name).and_then(|rest| rest.strip_prefix('_')) == Some(axis);
+            let threads = text(at) == "threadIdx" && is_member || is_hip("hipThreadIdx");
+            let blocks = matches!(text(at), "blockIdx" | "gridDim") && is_member
+                || is_hip("hipBlockIdx")
+                || is_hip("hipGridDim");
+            found.threads |= threads;
+            found.blocks |= blocks;
+            if (threads || blocks) && found.bound.is_none() {
+                found.bound = bound(body, at, parameters);
+            }
+        }
+        found
+    }
+}
+
+/// What the variable is held to be less than that the index at `at` goes into.
+fn bound(body: &[Token<'_>], at: usize, parameters: &[Parameter]) -> Option<String> {
+    let before = body.get(..at)?;
+    let begin = before.iter().rposition(|token| matches!(token.text, ";" | "{" | "}")).map_or(0, |at| at + 1);
+    let statement = body.get(begin..at)?;
+    // The last that is given a value, as in `int column = ..., row = ...`.
+    let last = statement.len().checked_sub(2).and_then(|at| assigned(statement.get(at..)?));
+    let name = last.or_else(|| statement.windows(3).rev().find_map(assigned))?;
+    let is_compared = |at: &usize| {
+        let text = |at: usize| body.get(at).map_or("", |token| token.text);
+        let is_member = at.checked_sub(1).is_some_and(|before| text(before) == ".");
+        text(*at) == name && !is_member
+    };
+    (0..body.len()).filter(is_compared).find_map(|at| {
+        let text = |at: usize| body.get(at).map_or("", |token| token.text);
+        let from = match (text(at + 1), text(at + 2)) {
+            (">", "=") => at + 3,
+            ("<", second) if !matches!(second, "=" | "<") => at + 2,
+            _ => return None,
+        };
+        expression(body, body.get(from..)?, parameters, true)
+    })
+}
+
+/// The name that these tokens give a value to.
+fn assigned<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
+    match tokens {
+        [name, equals, behind @ ..] if equals.text == "=" && behind.iter().all(|one| one.text != "=") => {
+            Some(name.text)
+        }
+        _ => None,
+    }
+}
+
+/// An expression of whole numbers that the kernel takes, which ends where a condition does; what a name that the kernel gives such an
+/// expression stands for.
+fn expression(body: &[Token<'_>], tokens: &[Token<'_>], parameters: &[Parameter], resolves: bool) -> Option<String> {
+    let end = tokens.iter().position(|token| matches!(token.text, ")" | ";" | "&" | "|" | "?" | "," | "{"))?;
+    let tokens = tokens.get(..end).filter(|tokens| !tokens.is_empty() && tokens.len() <= MOST)?;
+    let is_size = |name: &str| {
+        let mut values = parameters.iter().flat_map(Parameter::values);
+        values.any(|one| one.name == name && matches!(one.kind, ParameterKind::I32 | ParameterKind::I64))
+    };
+    let mut words = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let next = tokens.get(at + 1).map_or("", |next| next.text);
+        let is_name = token.text.starts_with(|first: char| first.is_alphabetic() || first == '_');
+        match token.text {
+            // `p.n` of a structure that is passed by value.
+            "." => {}
+            _ if is_name && next == "." => {}
+            "*" | "+" | "-" | "/" => words.push(token.text.to_string()),
+            number if number.parse::<u32>().is_ok() => words.push(number.to_string()),
+            name if is_size(name) => words.push(name.to_string()),
+            name if is_name && resolves => words.push(format!("({})", given(body, name, parameters)?)),
+            _ => return None,
+        }
+    }
+    // A number alone is where a loop begins, or which of the threads does something.
+    let has_size =
+        words.iter().any(|word| word.starts_with(|first: char| first.is_alphabetic() || matches!(first, '_' | '(')));
+    let only = words.len() == 1;
+    if !has_size {
+        return None;
+    }
+    let text = words.join(" ");
+    let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).filter(|_| only);
+    Some(inner.unwrap_or(&text).to_string())
+}
+
+fn is_pair(pair: &[Token<'_>], first: &str, second: &str) -> bool {
+    matches!(pair, [one, two] if (one.text, two.text) == (first, second))
+}
+
+/// The expression that the kernel gives to `name`.
+fn given(body: &[Token<'_>], name: &str, parameters: &[Parameter]) -> Option<String> {
+    let at = body.windows(2).position(|pair| is_pair(pair, name, "="))?;
+    expression(body, body.get(at + 2..)?, parameters, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Draft, Language};
+    use super::*;
+
+    fn shape(parameters: &str, body: &str) -> Shape {
+        let text = format!("__global__ void k({parameters}) {{ {body} }}");
+        Draft::new(Language::Gpu, "k.cu", &text, |_| None).kernels[0].shape.clone()
+    }
+
+    #[test]
+    fn what_an_index_is_less_than_is_how_many_there_are() {
+        for (body, expected) in [
+            ("int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) p[i] = 1;", Some("n")),
+            (
+                "int i = hipBlockIdx_x * hipBlockDim_x + hipThreadIdx_x; if (i >= n * m) return; p[i] = 1;",
+                Some("n * m"),
+            ),
+            ("for (int i = blockIdx.x; i < n; i += gridDim.x) p[i] = 1;", Some("n")),
+            ("int i = blockIdx.x; int all = n * m; if (i < all && p) p[i] = 1;", Some("n * m")),
+            ("int i = blockIdx.x; int all = n * m; if (i < all * 2) p[i] = 1;", Some("(n * m) * 2")),
+            ("int i = blockIdx.x; if (i < a[0]) p[i] = 1;", None),
+            ("int i = blockIdx.x; if (i << 2 == n) p[i] = 1;", None),
+            ("p[blockIdx.x] = 1;", None),
+            ("int i = threadIdx.x + blockIdx.x; if (i < 32) p[i] = 1;", None),
+        ] {
+            let shape = shape("float* p, const int* a, int n, int m", body);
+            assert_eq!(shape.axes[0].bound.as_deref(), expected, "{body}");
+            assert!(shape.axes[0].blocks && !shape.axes[1].blocks && !shape.has_shared, "{body}");
+        }
+    }
+
+    #[test]
+    fn axes_are_told_apart() {
+        let body = "extern __shared__ float s[]; int col = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y; \
+            if (row < m && col < n) p[row * n + col] = s[row];";
+        let Shape { axes: [x, y, z], has_shared } = shape("float* p, int m, int n", body);
+        assert!(has_shared);
+        assert_eq!(x, Axis { threads: true, blocks: true, bound: Some("n".to_string()) });
+        assert_eq!(y, Axis { threads: true, blocks: true, bound: Some("m".to_string()) });
+        assert_eq!(z, Axis::default());
+    }
+}
