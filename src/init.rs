@@ -1,4 +1,4 @@
-//! `bluefin init`: a kernel spec, written from the signatures in a file.
+//! `bluefin init`: a kernel spec, written from the kernels in a file.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -12,15 +12,15 @@ use bluefin_kernel_spec::draft::{Draft, Kernel, Language};
 use bluefin_kernel_spec::source_text;
 use bluefin_terminal::out;
 
-/// Write a kernel spec from the signatures in a file, to be completed
+/// Write a kernel spec from the kernels in a file, to be completed
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  bluefin init vector_add.hip\n  bluefin init reduction.cu --entry reduce -o reduce.toml\n  \
     bluefin init softmax.py\n\n\
     Pointers become buffers, inputs or outputs as the kernel's text has it; numbers become sizes; numbers of templates, \
-    macros under #ifndef and constants of Triton's become params. Types are clang's where it compiles the file; HIP and CUDA kernels are then \
-    executed on the CPU, and buffers are as long as they go in them. What nobody can tell has a remark: the grid and the block, which \
-    solver is right, and the tolerance."
+    macros under #ifndef and constants of Triton's become params. Types are clang's where it compiles the file. HIP and CUDA kernels are \
+    executed on the CPU, and buffers are as long as they go in them; where that fails, lengths are guesses. Grids and blocks are what the text \
+    tells. What has a remark is for you to look at: which solver is right, the tolerance, guesses, how many blocks and threads."
 )]
 pub struct InitArgs {
     /// A file with kernels: .hip, .cu, .cpp (GPUs), .c (the CPU), .py (Triton)
@@ -60,7 +60,7 @@ impl InitArgs {
             "{file}: found no kernel that takes a pointer, expected one: a spec has buffers"
         );
         if language == Language::Gpu {
-            say!("executed on the CPU to see how far they go in their buffers, kernels: {}", draft.kernels.len());
+            say!("executing on the CPU, to see how far they go in their buffers; kernels: {}", draft.kernels.len());
             match set_lengths(&mut draft).await {
                 Ok(remarks) => remarks.iter().for_each(|remark| say!("{remark}")),
                 Err(error) => say!("how long buffers are is a guess: {error:#}"),

@@ -31,8 +31,9 @@ pub async fn set_lengths(draft: &mut Draft) -> anyhow::Result<Vec<String>> {
     let target: Target = TARGET.parse()?;
     let executor = Executor::new(target.arch(), 1, MOST_INSTRUCTIONS)?;
     let (executor, target) = (&executor, &target);
-    let alone = (0..draft.kernels.len()).map(|at| draft.alone(at)).collect::<Vec<Draft>>();
-    let all = stream::iter(&alone).map(|alone| of_kernel(alone, executor, target)).buffered(itself::cpus());
+    let whole = &*draft;
+    let all = stream::iter(0..whole.kernels.len());
+    let all = all.map(|at| of_kernel(whole.alone(at), executor, target)).buffered(itself::cpus());
     let all: Vec<Reach> = all.try_collect().await?;
     let mut remarks = Vec::new();
     for (kernel, reach) in draft.kernels.iter().zip(&all) {
@@ -44,14 +45,14 @@ pub async fn set_lengths(draft: &mut Draft) -> anyhow::Result<Vec<String>> {
             ));
         }
     }
-    draft.set_reach(all.iter().flatten());
+    draft.set_reach(all.iter().map(|reach| reach.as_ref().ok()));
     Ok(remarks)
 }
 
 /// How far the kernel of `alone` goes, with its default params.
-async fn of_kernel(alone: &Draft, executor: &Executor, target: &Target) -> anyhow::Result<Reach> {
+async fn of_kernel(alone: Draft, executor: &Executor, target: &Target) -> anyhow::Result<Reach> {
     let bundle = Bundle { toml: alone.spec(), ..alone.bundle() };
-    // A draft that is no spec yet, as what a structure has is not known.
+    // A kernel with a structure of which nothing is known has no spec yet.
     let invalid =
         |error: PlanError| Failure::new(FailureKind::InvalidLaunch, format!("{:#}", anyhow::Error::from(error)));
     let spec = match LoadedSpec::load(bundle) {

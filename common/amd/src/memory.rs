@@ -91,8 +91,7 @@ impl Memory {
 
     /// A buffer of `bytes`, none of them written, whose elements have `element` bytes; its address.
     pub fn allocate(&mut self, name: &str, bytes: usize, element: u32) -> u64 {
-        let guard = if self.next < CROWDED { FAR } else { GUARD };
-        let base = self.next + guard.max(bytes as u64).next_multiple_of(ALIGNMENT);
+        let base = self.next + self.guard().max(bytes as u64).next_multiple_of(ALIGNMENT);
         self.next = base + (bytes as u64).next_multiple_of(ALIGNMENT);
         self.buffers.push(Buffer {
             name: name.to_string(),
@@ -105,6 +104,11 @@ impl Memory {
             saved: Vec::new(),
         });
         base
+    }
+
+    /// Bytes in front of the next buffer at least.
+    fn guard(&self) -> u64 {
+        if self.next < CROWDED { FAR } else { GUARD }
     }
 
     /// Frees the buffer that begins at `address`; whether there is one. What touches it later is told its name.
@@ -251,7 +255,7 @@ impl Memory {
             return *base;
         }
         // The size is not known before the image is made, and does not matter: the next buffer begins behind it.
-        let base = self.next + GUARD;
+        let base = self.next + self.guard();
         let (bytes, protected) = make(base);
         self.next = base + (bytes.len() as u64).next_multiple_of(ALIGNMENT);
         let written = vec![1; bytes.len()];

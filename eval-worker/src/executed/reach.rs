@@ -8,6 +8,8 @@ use super::{Ended, Executor, Loaded, Placed, contents, fits};
 
 /// Elements of buffers before it is known how far kernels go in them.
 const SHORT: u64 = 16;
+/// Executions of one kernel at most; what is not known then is as long as it may have to be.
+const MOST_RUNS: usize = 64;
 
 impl Executor {
     /// How many elements of each buffer of `task` the launches of `built`, which are in `loaded`, go as far as. They are executed with short
@@ -16,34 +18,42 @@ impl Executor {
     /// # Errors
     /// If that can not be done, or does not end well for another reason.
     pub fn reach(&self, task: &Task, built: &Built, loaded: &Loaded) -> Attempt<Vec<u64>> {
-        let mut buffers = task.buffers.clone();
-        buffers.iter_mut().for_each(|buffer| buffer.length = SHORT);
-        // What they are known to need, each.
-        let mut needed = vec![0; buffers.len()];
+        let run = |lengths: &[u64]| self.touched(&with_lengths(task, lengths), task, built, loaded);
+        let mut most = vec![SHORT; task.buffers.len()];
+        // What they need at least.
+        let mut least = vec![0; task.buffers.len()];
         let touched = loop {
-            match self.touched(&buffers, task, built, loaded)? {
+            match run(&most)? {
                 Ok(touched) => break touched,
-                Err(beyond) => grow(&mut buffers, &mut needed, &beyond)?,
-            }
-        };
-        // What a wave loads as a whole leaves no trace: such a buffer is made shorter until it is too short.
-        for at in 0..buffers.len() {
-            let (Some(touched), Some(needed)) = (touched.get(at), needed.get_mut(at)) else { continue };
-            *needed = (*needed).max(*touched);
-            let is_traced = *needed == *touched;
-            let length_of = |buffers: &[Buffer]| buffers.get(at).map_or(0, |buffer| buffer.length);
-            while !is_traced && *needed < length_of(&buffers) {
-                let length = length_of(&buffers);
-                let middle = needed.midpoint(length);
-                let mut shorter = buffers.clone();
-                shorter.iter_mut().skip(at).take(1).for_each(|buffer| buffer.length = middle);
-                match self.touched(&shorter, task, built, loaded)? {
-                    Ok(_) => buffers = shorter,
-                    Err(Beyond { element, .. }) => *needed = element.saturating_add(1).clamp(middle + 1, length),
+                Err(Beyond { buffer, element }) => {
+                    let needed = element.saturating_add(1);
+                    set(&mut least, buffer, needed);
+                    let length = most.get(buffer).copied().unwrap_or(SHORT);
+                    set(&mut most, buffer, length.saturating_mul(2).max(needed));
+                    fits(with_lengths(task, &most).iter().map(Buffer::bytes).fold(0, u64::saturating_add))?;
                 }
             }
+        };
+        least.iter_mut().zip(touched).for_each(|(least, touched)| *least = touched.max(*least));
+        // What a wave loads as a whole leaves no trace: they are executed with what is known to be needed, and where that is too short, what it
+        // takes is between that and what was enough.
+        for _ in 0..MOST_RUNS {
+            let Err(Beyond { buffer, element }) = run(&least)? else { return Ok(least) };
+            let enough = most.get(buffer).copied().unwrap_or(SHORT);
+            let needed = element.saturating_add(1).min(enough);
+            set(&mut least, buffer, needed);
+            let middle = needed.midpoint(enough);
+            let mut lengths = most.clone();
+            set(&mut lengths, buffer, middle);
+            match run(&lengths)? {
+                Ok(_) => set(&mut most, buffer, middle),
+                Err(beyond) if beyond.buffer == buffer => {
+                    set(&mut least, buffer, beyond.element.saturating_add(1).clamp(needed, enough));
+                }
+                Err(_) => {}
+            }
         }
-        Ok(needed)
+        Ok(most)
     }
 
     /// How many elements of each buffer leave a trace of a touch, or else which element was touched that is not there.
@@ -80,11 +90,14 @@ struct Beyond {
     element: u64,
 }
 
-/// Makes the buffer that is too short longer than what it needs at least.
-fn grow(buffers: &mut [Buffer], needed: &mut [u64], &Beyond { buffer: at, element }: &Beyond) -> Attempt<()> {
-    if let (Some(buffer), Some(needed)) = (buffers.get_mut(at), needed.get_mut(at)) {
-        *needed = element.saturating_add(1);
-        buffer.length = buffer.length.saturating_mul(2).max(*needed);
+fn set(lengths: &mut [u64], at: usize, length: u64) {
+    if let Some(place) = lengths.get_mut(at) {
+        *place = length;
     }
-    fits(buffers.iter().map(Buffer::bytes).fold(0, u64::saturating_add))
+}
+
+/// The buffers of a task with other lengths.
+fn with_lengths(task: &Task, lengths: &[u64]) -> Vec<Buffer> {
+    let buffers = task.buffers.iter().zip(lengths);
+    buffers.map(|(buffer, length)| Buffer { length: (*length).max(1), ..buffer.clone() }).collect()
 }

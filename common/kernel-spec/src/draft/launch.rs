@@ -21,6 +21,8 @@ pub struct Axis {
     pub blocks: bool,
     /// What an index along it is held to be less than: an expression of whole numbers that the kernel takes.
     pub bound: Option<String>,
+    /// Whether that is the number of blocks: the index has nothing of the thread in it.
+    pub by_block: bool,
 }
 
 /// Tokens of a bound at most.
@@ -48,28 +50,32 @@ impl Axis {
                 || is_hip("hipGridDim");
             found.threads |= threads;
             found.blocks |= blocks;
-            if (threads || blocks) && found.bound.is_none() {
-                found.bound = bound(body, at, parameters);
+            if blocks && found.bound.is_none() {
+                let (bound, by_block) = bound(body, at, parameters).unzip();
+                (found.bound, found.by_block) = (bound, by_block.unwrap_or_default());
             }
         }
         found
     }
 }
 
-/// What the variable is held to be less than that the index at `at` goes into.
-fn bound(body: &[Token<'_>], at: usize, parameters: &[Parameter]) -> Option<String> {
+/// What the variable is held to be less than that the block at `at` goes into, and whether nothing of the thread does.
+fn bound(body: &[Token<'_>], at: usize, parameters: &[Parameter]) -> Option<(String, bool)> {
     let before = body.get(..at)?;
     let begin = before.iter().rposition(|token| matches!(token.text, ";" | "{" | "}")).map_or(0, |at| at + 1);
     let statement = body.get(begin..at)?;
     // The last that is given a value, as in `int column = ..., row = ...`.
     let last = statement.len().checked_sub(2).and_then(|at| assigned(statement.get(at..)?));
     let name = last.or_else(|| statement.windows(3).rev().find_map(assigned))?;
+    let given = body.get(at..)?.iter().take_while(|token| !matches!(token.text, ";" | ","));
+    let given = statement.iter().rev().take_while(|token| token.text != "=").chain(given);
+    let by_block = !given.into_iter().any(|token| is_of_thread(token.text));
     let is_compared = |at: &usize| {
         let text = |at: usize| body.get(at).map_or("", |token| token.text);
         let is_member = at.checked_sub(1).is_some_and(|before| text(before) == ".");
         text(*at) == name && !is_member
     };
-    (0..body.len()).filter(is_compared).find_map(|at| {
+    let bound = (0..body.len()).filter(is_compared).find_map(|at| {
         let text = |at: usize| body.get(at).map_or("", |token| token.text);
         let from = match (text(at + 1), text(at + 2)) {
             (">", "=") => at + 3,
@@ -77,13 +83,25 @@ fn bound(body: &[Token<'_>], at: usize, parameters: &[Parameter]) -> Option<Stri
             _ => return None,
         };
         expression(body, body.get(from..)?, parameters, true)
-    })
+    })?;
+    Some((bound, by_block))
+}
+
+/// Whether a word tells threads of a block apart, or how many there are.
+fn is_of_thread(word: &str) -> bool {
+    matches!(word, "threadIdx" | "blockDim") || word.starts_with("hipThreadIdx_") || word.starts_with("hipBlockDim_")
+}
+
+fn is_name(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
 /// The name that these tokens give a value to.
 fn assigned<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
     match tokens {
-        [name, equals, behind @ ..] if equals.text == "=" && behind.iter().all(|one| one.text != "=") => {
+        [name, equals, behind @ ..]
+            if equals.text == "=" && is_name(name.text) && behind.iter().all(|one| one.text != "=") =>
+        {
             Some(name.text)
         }
         _ => None,
@@ -101,18 +119,21 @@ fn expression(body: &[Token<'_>], tokens: &[Token<'_>], parameters: &[Parameter]
     };
     let mut words = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
-        let next = tokens.get(at + 1).map_or("", |next| next.text);
-        let is_name = token.text.starts_with(|first: char| first.is_alphabetic() || first == '_');
-        match token.text {
-            // `p.n` of a structure that is passed by value.
-            "." => {}
-            _ if is_name && next == "." => {}
-            "*" | "+" | "-" | "/" => words.push(token.text.to_string()),
-            number if number.parse::<u32>().is_ok() => words.push(number.to_string()),
-            name if is_size(name) => words.push(name.to_string()),
-            name if is_name && resolves => words.push(format!("({})", given(body, name, parameters)?)),
-            _ => return None,
+        let is_operator = matches!(token.text, "*" | "+" | "-" | "/");
+        // Operands and operators in turns: nothing else is an expression of a spec.
+        if is_operator != (at % 2 == 1) {
+            return None;
         }
+        words.push(match token.text {
+            operator if is_operator => operator.to_string(),
+            number if number.parse::<u32>().is_ok() => number.to_string(),
+            name if is_size(name) => name.to_string(),
+            name if is_name(name) && resolves => format!("({})", given(body, name, parameters)?),
+            _ => return None,
+        });
+    }
+    if words.len() % 2 == 0 {
+        return None;
     }
     // A number alone is where a loop begins, or which of the threads does something.
     let has_size =
@@ -158,6 +179,10 @@ mod tests {
             ("int i = blockIdx.x; int all = n * m; if (i < all && p) p[i] = 1;", Some("n * m")),
             ("int i = blockIdx.x; int all = n * m; if (i < all * 2) p[i] = 1;", Some("(n * m) * 2")),
             ("int i = blockIdx.x; if (i < a[0]) p[i] = 1;", None),
+            ("int i = blockIdx.x; while (i < n--) p[i] = 1;", None),
+            ("int i = blockIdx.x; if (i < q.n) p[i] = 1;", None),
+            ("if (m <= blockIdx.x) return; int i = 1 << n;", None),
+            ("float* q = p + blockIdx.x * m; for (int i = threadIdx.x; i < n; ++i) q[i] = 1;", None),
             ("int i = blockIdx.x; if (i << 2 == n) p[i] = 1;", None),
             ("p[blockIdx.x] = 1;", None),
             ("int i = threadIdx.x + blockIdx.x; if (i < 32) p[i] = 1;", None),
@@ -174,8 +199,12 @@ mod tests {
             if (row < m && col < n) p[row * n + col] = s[row];";
         let Shape { axes: [x, y, z], has_shared } = shape("float* p, int m, int n", body);
         assert!(has_shared);
-        assert_eq!(x, Axis { threads: true, blocks: true, bound: Some("n".to_string()) });
-        assert_eq!(y, Axis { threads: true, blocks: true, bound: Some("m".to_string()) });
+        let of = |bound: &str| Axis { threads: true, blocks: true, bound: Some(bound.to_string()), by_block: false };
+        assert_eq!(x, of("n"));
+        assert_eq!(y, of("m"));
         assert_eq!(z, Axis::default());
+        let rows = "int row = blockIdx.x; if (row >= m) return; for (int i = threadIdx.x; i < n; i += blockDim.x) p[row * n + i] = 1;";
+        let [x, ..] = shape("float* p, int m, int n", rows).axes;
+        assert_eq!((x.bound.as_deref(), x.by_block), (Some("m"), true));
     }
 }

@@ -1,29 +1,36 @@
 //! How long buffers are, from how far kernels went in them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Draft, Kernel, Parameter, ParameterKind};
 
 /// The size of kernels that have none.
 pub(super) const NAME: &str = "n";
-/// What the only size of a draft is.
+/// What a size of a draft is that nothing was executed of.
 pub(super) const SIZE: i64 = 1000;
-/// What the first of several is: its blocks are several.
-const FIRST: i64 = 8 * 67;
+/// What the first is of those that kernels are executed with: its blocks are several, and its parts no powers of two.
+const FIRST: i64 = 8 * 149;
 /// What the others are, of [`EIGHTHS`]. No product of some of them is that of others, nor a power of two.
-const OTHERS: [i64; 14] = [11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61];
+const OTHERS: [i64; 30] = [
+    11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127,
+    131, 137, 139,
+];
 const EIGHTHS: i64 = 8;
-/// The same where there are more than [`FEW`], whose product a grid may have: of [`QUARTERS`], the first as well.
+/// The same where there are more than [`FEW`], the first as well: their product may be how many threads there are.
 const FEW: usize = 3;
-const QUARTERS: i64 = 4;
+const PARTS_OF_MANY: [i64; 2] = [4, 2];
 /// Threads of a block of the draft.
 pub(super) const THREADS: i64 = 256;
 /// The same along an axis, of a block that has two.
-const SIDE: u64 = 16;
+pub(super) const SIDE: i64 = 16;
+/// Sizes that are multiplied at most.
+const MOST_FACTORS: usize = 3;
 /// How many times as long as a product of sizes a buffer may be, or how many elements of it may be one.
 const TIMES: u64 = 16;
 /// Elements that make one: those of a block first, then those of vectors and others.
-const PARTS: [u64; 10] = [THREADS as u64, 2, 4, 8, 16, 32, 64, 128, 512, 1024];
+const PARTS: [u64; 8] = [THREADS as u64, 2, 4, 8, 16, 32, 64, 128];
+/// Elements of what is a number of its own as a rule.
+const FEW_ELEMENTS: u64 = 4;
 
 /// The sizes of `kernels`, in the order of their parameters, with a value each.
 pub(super) fn sizes(kernels: &[Kernel]) -> BTreeMap<String, i64> {
@@ -35,8 +42,7 @@ pub(super) fn sizes(kernels: &[Kernel]) -> BTreeMap<String, i64> {
     }
     let other = |at: usize, times: i64| OTHERS.get(at % OTHERS.len()).map_or(SIZE, |part| times * part);
     let value = |at: usize| match at.checked_sub(1) {
-        _ if order.len() == 1 => SIZE,
-        _ if order.len() > FEW => other(at, QUARTERS),
+        _ if order.len() > FEW => other(at, PARTS_OF_MANY.get(order.len() - FEW - 1).copied().unwrap_or(1)),
         None => FIRST,
         Some(behind) => other(behind, EIGHTHS),
     };
@@ -73,25 +79,30 @@ impl Draft {
         Self { kernels, sizes: self.trial_sizes(), main: main(&self.kernels).map(str::to_string), ..self.clone() }
     }
 
-    /// Makes buffers as long as kernels went in them: elements by the name of the buffer, of each kernel that was executed [alone](Self::alone).
-    pub fn set_reach<'a>(&mut self, reach: impl IntoIterator<Item = &'a BTreeMap<String, u64>>) {
-        let mut longest: BTreeMap<&str, u64> = BTreeMap::new();
-        for (name, elements) in reach.into_iter().flatten() {
-            let known = longest.entry(name).or_default();
-            *known = (*known).max(*elements);
-        }
-        longest.retain(|_, elements| *elements > 0);
-        if longest.is_empty() {
-            return;
-        }
+    /// Makes buffers as long as kernels went in them: elements by the name of the buffer, of each kernel in its order, as it was executed
+    /// [alone](Self::alone); nothing of one that was not.
+    pub fn set_reach<'a>(&mut self, reach: impl IntoIterator<Item = Option<&'a BTreeMap<String, u64>>>) {
         self.sizes = self.trial_sizes();
+        let mut longest: BTreeMap<&str, (u64, BTreeSet<&str>)> = BTreeMap::new();
+        for (kernel, reach) in self.kernels.iter().zip(reach) {
+            for (name, elements) in reach.into_iter().flatten().filter(|(_, elements)| **elements > 0) {
+                let (known, sizes) = longest.entry(name).or_default();
+                *known = (*known).max(*elements);
+                sizes.extend(names(kernel));
+            }
+        }
         let parameters = || self.kernels.iter().flat_map(|kernel| &kernel.parameters).flat_map(Parameter::values);
         let is_buffer = |name: &str| parameters().any(|one| one.is_buffer() && one.name == name);
-        let sizes: Vec<(String, i64)> =
-            self.sizes.iter().map(|(name, value)| (free_name(name, is_buffer), *value)).collect();
-        let sizes: Vec<(&str, i64)> = sizes.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-        let lengths = longest.into_iter().map(|(name, elements)| (name.to_string(), expression(elements, &sizes)));
-        self.lengths = lengths.collect();
+        let main = main(&self.kernels).unwrap_or(NAME);
+        let length = |(name, (elements, own)): (&str, (u64, BTreeSet<&str>))| {
+            // Of kernels that have none of their own, blocks are as many as the draft's says.
+            let own = if own.is_empty() { BTreeSet::from([main]) } else { own };
+            let known = own.into_iter().filter_map(|size| Some((free_name(size, is_buffer), *self.sizes.get(size)?)));
+            let known: Vec<(String, i64)> = known.collect();
+            let sizes: Vec<(&str, i64)> = known.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+            (name.to_string(), expression(elements, &sizes))
+        };
+        self.lengths = longest.into_iter().map(length).collect();
     }
 
     fn trial_sizes(&self) -> BTreeMap<String, i64> {
@@ -100,7 +111,7 @@ impl Draft {
         }
         let mut sizes = sizes(&self.kernels);
         if sizes.is_empty() {
-            sizes.insert(NAME.to_string(), SIZE);
+            sizes.insert(NAME.to_string(), FIRST);
         }
         sizes
     }
@@ -108,65 +119,86 @@ impl Draft {
 
 /// `elements` by the sizes: what is just as many, else the least product of sizes that is more.
 fn expression(elements: u64, sizes: &[(&str, i64)]) -> String {
-    let mut products = vec![(1_u64, String::new())];
+    let mut products: Vec<Product> = sizes.iter().enumerate().map(|(at, size)| Product::of(size, at)).collect();
     let mut last = products.clone();
-    for _ in 0..3 {
-        last = last.iter().flat_map(|one| sizes.iter().filter_map(|size| times(one, size))).collect();
+    for _ in 1..MOST_FACTORS {
+        last = last.iter().flat_map(|one| one.times(sizes)).collect();
         products.extend(last.iter().cloned());
     }
-    products.remove(0);
     let exact = |value: u64| value == elements;
-    if let Some((_, text)) = products.iter().find(|(value, _)| exact(*value)) {
+    if let Some(Product { text, .. }) = products.iter().find(|one| exact(one.value)) {
         return text.clone();
     }
     // Threads that nothing holds back: as many as the blocks have.
-    let to_threads = |(name, value): &(&str, i64), threads: u64| {
-        ((*value as u64).next_multiple_of(threads), format!("ceil_div({name}, {threads}) * {threads}"))
-    };
-    let rounded: Vec<(u64, String)> = [THREADS as u64, SIDE]
-        .into_iter()
-        .flat_map(|threads| sizes.iter().map(move |size| to_threads(size, threads)))
-        .collect();
-    let of_rounded = rounded.iter().flat_map(|one| sizes.iter().filter_map(|size| times(one, size)));
-    if let Some((_, text)) = rounded.iter().cloned().chain(of_rounded).find(|(value, _)| exact(*value)) {
+    let rounded = [THREADS, SIDE].into_iter().flat_map(|threads| {
+        let rounded = move |(name, value): &(&str, i64)| Product {
+            value: (*value as u64).next_multiple_of(threads as u64),
+            text: format!("round_up({name}, {threads})"),
+            last: 0,
+        };
+        sizes.iter().map(rounded)
+    });
+    let rounded: Vec<Product> = rounded.collect();
+    let of_rounded = rounded.iter().flat_map(|one| one.times(sizes));
+    if let Some(Product { text, .. }) = rounded.iter().cloned().chain(of_rounded).find(|one| exact(one.value)) {
         return text;
-    }
-    if elements == 1 {
-        return "1".to_string();
-    }
-    // Less than any size is a number of its own.
-    if sizes.iter().all(|(_, value)| elements < *value as u64 / 2) && elements > 4 || sizes.is_empty() {
-        return elements.to_string();
     }
     let of_all = products.iter().chain(&rounded);
-    let whole = of_all.clone().find_map(|(value, text)| {
+    let several = of_all.clone().find_map(|Product { value, text, .. }| {
         (2..=TIMES).find(|times| exact(value * times)).map(|times| format!("{times} * {text}"))
     });
-    let next = || of_all.clone().find(|(value, _)| exact(value + 1)).map(|(_, text)| format!("{text} + 1"));
+    let next = || of_all.clone().find(|one| exact(one.value + 1)).map(|one| format!("{} + 1", one.text));
     let part = || {
-        let of_part =
-            |part: &u64| products.iter().find(|(value, _)| exact(value.div_ceil(*part))).map(|(_, text)| (text, *part));
-        PARTS.iter().find_map(of_part).map(|(text, part)| format!("ceil_div({text}, {part})"))
+        // So few are rather one of each block than part of a vector.
+        let parts = if elements <= FEW_ELEMENTS { PARTS.get(..1) } else { Some(&PARTS[..]) };
+        let of_part = |part: &u64| {
+            let one = products.iter().find(|one| exact(one.value.div_ceil(*part)))?;
+            Some(format!("ceil_div({}, {part})", one.text))
+        };
+        parts?.iter().filter(|_| elements > 1).find_map(of_part)
     };
-    if let Some(text) = whole.or_else(next).or_else(part) {
+    if let Some(text) = several.or_else(next).or_else(part) {
         return text;
     }
-    if elements <= 4 {
+    // Less than any size is a number of its own.
+    if elements <= FEW_ELEMENTS || sizes.iter().all(|(_, value)| elements < *value as u64 / 2) {
         return elements.to_string();
     }
-    let least = of_all.filter(|(value, _)| *value >= elements).min_by_key(|(value, _)| *value);
-    least.map_or_else(|| elements.to_string(), |(_, text)| text.clone())
+    // Some of it was skipped: what is hardly more, else so many of a size.
+    let least = of_all.filter(|one| one.value >= elements).min_by_key(|one| one.value);
+    let near = least.filter(|one| one.value < 2 * elements).map(|one| one.text.clone());
+    let several = || {
+        let several = |one: &Product| {
+            let times = elements.div_ceil(one.value);
+            (times <= TIMES).then(|| (times * one.value, format!("{times} * {}", one.text)))
+        };
+        products.iter().filter_map(several).min_by_key(|(value, _)| *value).map(|(_, text)| text)
+    };
+    let least = || least.map_or_else(|| elements.to_string(), |one| one.text.clone());
+    near.or_else(several).unwrap_or_else(least)
 }
 
-/// A product and one size more, which comes behind those that it has.
-fn times((value, text): &(u64, String), (name, size): &(&str, i64)) -> Option<(u64, String)> {
-    if text.is_empty() {
-        return Some((*size as u64, (*name).to_string()));
+/// Some sizes, multiplied.
+#[derive(Clone)]
+struct Product {
+    value: u64,
+    text: String,
+    /// Where the last of them is: no other order of them is looked at.
+    last: usize,
+}
+
+impl Product {
+    fn of((name, value): &(&str, i64), at: usize) -> Self {
+        Self { value: *value as u64, text: (*name).to_string(), last: at }
     }
-    let last = text.rsplit(" * ").next().unwrap_or_default();
-    (last <= *name || last.parse::<u64>().is_ok())
-        .then(|| Some((value.checked_mul(*size as u64)?, format!("{text} * {name}"))))
-        .flatten()
+
+    /// The same and one of `sizes` more.
+    fn times(&self, sizes: &[(&str, i64)]) -> impl Iterator<Item = Self> {
+        sizes.iter().enumerate().skip(self.last).filter_map(|(at, (name, size))| {
+            let value = self.value.checked_mul(*size as u64)?;
+            Some(Self { value, text: format!("{} * {name}", self.text), last: at })
+        })
+    }
 }
 
 #[cfg(test)]
@@ -181,19 +213,27 @@ mod tests {
             (88 * 536, "k * m"),
             (104 * 104, "n * n"),
             (88 * 536 * 104, "k * m * n"),
-            (768, "ceil_div(m, 256) * 256"),
-            (768 * 104, "ceil_div(m, 256) * 256 * n"),
+            (768, "round_up(m, 256)"),
+            (768 * 104, "round_up(m, 256) * n"),
             (4 * 536, "4 * m"),
             (537, "m + 1"),
             (134, "ceil_div(m, 4)"),
             (3, "ceil_div(m, 256)"),
             (1, "1"),
+            (2, "2"),
             (32, "32"),
             // Not the last ones of each row.
             (88 * 536 - 5, "k * m"),
             (500, "m"),
+            (2 * 536 - 1, "2 * m"),
         ] {
             assert_eq!(expression(elements, &sizes), expected, "{elements}");
+        }
+        let only = [("n", FIRST)];
+        for (elements, expected) in
+            [(298, "ceil_div(n, 4)"), (32, "32"), (5, "ceil_div(n, 256)"), (1280, "round_up(n, 256)")]
+        {
+            assert_eq!(expression(elements, &only), expected, "{elements}");
         }
         assert_eq!(expression(77, &[]), "77");
         assert_eq!(expression(1 << 40, &[("n", 1000)]), (1_u64 << 40).to_string());
@@ -201,7 +241,8 @@ mod tests {
 
     #[test]
     fn no_two_products_of_sizes_are_alike() {
-        let values: Vec<i64> = [FIRST].into_iter().chain(OTHERS.map(|part| EIGHTHS * part)).collect();
+        // As they are before they are multiplied.
+        let values: Vec<i64> = [FIRST / EIGHTHS].into_iter().chain(OTHERS).collect();
         let mut products: Vec<i64> = values.clone();
         for (at, a) in values.iter().enumerate() {
             for (behind, b) in values[at..].iter().enumerate() {

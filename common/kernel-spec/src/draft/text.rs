@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use bluefin_common::structure::MAX_BYTES;
 
-use super::lengths::{self, NAME, SIZE, THREADS};
+use super::lengths::{self, NAME, SIDE, SIZE, THREADS};
 use super::{Axis, Draft, Field, Kernel, Language, Parameter, ParameterKind, Shape, Usage, structure};
 
 /// Bytes of shared memory that a launch says where a kernel has some: enough for most.
@@ -194,7 +194,7 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
     };
     let try_it = if draft.language == Language::C { "tune" } else { "check" };
     let target = if draft.language == Language::C { "" } else { " --target gfx942" };
-    writeln!(text, "# Written from the signatures in {}. Complete what has a remark, then:", draft.source)?;
+    writeln!(text, "# Written from the kernels in {}. See what has a remark, then:", draft.source)?;
     writeln!(text, "#     bluefin {try_it} --kernel {name}.toml{target}")?;
     writeln!(text, "name = \"{name}\"\nproblem = \"kernel\"\ntoolchain = \"{toolchain}\"\ntargets = [{targets}]")?;
     writeln!(text, "source = \"{}\"", draft.source)?;
@@ -298,7 +298,7 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
     let wide = axes.iter().rposition(|axis| axis.threads).map_or(1, |last| last + 1);
     let blocks: &[i64] = match wide {
         1 => &[THREADS],
-        2 => &[16, 16],
+        2 => &[SIDE, SIDE],
         _ => &[8, 8, 4],
     };
     let bounds: Vec<&str> = axes.iter().filter_map(|axis| axis.bound.as_deref()).collect();
@@ -306,19 +306,21 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
     let mut free = lengths::names(kernel).filter(is_free);
     let mut grid = Vec::new();
     for (at, axis) in axes.iter().enumerate().take(used) {
-        let named = axis.bound.as_deref().or_else(|| free.next());
-        let elements = named.map_or_else(|| shared.main.clone(), |bound| shared.named(bound));
-        let threads = blocks.get(at).copied().unwrap_or(1);
         // One that asks for its thread alone has one block; of x the text may be elsewhere. What blocks of y and z that nothing bounds do is
         // said by strides, which are no numbers of a draft.
         let has_blocks = match at {
             0 => axis.blocks || !is_used(axis),
             _ => axis.blocks && (axis.threads || axis.bound.is_some()),
         };
-        grid.push(match threads {
-            _ if !has_blocks => "1".to_string(),
-            1 => format!("\"{elements}\""),
-            _ => format!("\"ceil_div({elements}, {threads})\""),
+        if !has_blocks {
+            grid.push("1".to_string());
+            continue;
+        }
+        let named = axis.bound.as_deref().or_else(|| free.next());
+        let elements = named.map_or_else(|| shared.main.clone(), |bound| shared.named(bound));
+        grid.push(match blocks.get(at).copied().filter(|threads| *threads > 1 && !axis.by_block) {
+            Some(threads) => format!("\"ceil_div({elements}, {threads})\""),
+            None => format!("\"{elements}\""),
         });
     }
     writeln!(text, "  grid = [{}]  # blocks", grid.join(", "))?;

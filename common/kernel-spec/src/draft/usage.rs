@@ -107,9 +107,11 @@ fn moves_pointer(body: &[Token<'_>], at: usize) -> bool {
     let before = body.get(..at).unwrap_or_default();
     let begin = before.iter().rposition(|token| matches!(token.text, ";" | "{" | "}")).map_or(0, |at| at + 1);
     let statement = before.get(begin..).unwrap_or_default();
-    let equals = statement.iter().position(|token| token.text == "=");
+    let is_given = |pair: &[Token<'_>]| matches!(pair, [one, two] if one.text == "=" && two.text != "=");
+    let equals = statement.windows(2).position(is_given);
     let declared = equals.and_then(|equals| statement.get(..equals)).unwrap_or_default();
-    matches!(declared, [.., kind, star, _] if star.text == "*" && kind.text != "*" && declared.len() > 2)
+    matches!(declared, [.., kind, star, _] if star.text == "*" && kind.text != "*")
+        && declared.iter().all(|token| token.text != "(")
 }
 
 /// Whether the token at `at` is part of an index.
@@ -162,6 +164,7 @@ mod tests {
             ("int j = p[i]; x = a[n * j];", INDEX),
             ("int j = p[i]; const float* row = a + j * n; x = row[i];", INDEX),
             ("int j = p[i]; float y = x * j;", READ),
+            ("int j = p[i]; if (a * b == j) x = 1;", READ),
             ("for (int j = p[i]; j < p[i + 1]; j++) x += a[j];", INDEX),
             ("int j = p[i]; x = b * j + a[i];", READ),
             ("if (p[i] == 1 && p[i] <= 2) return;", READ),

@@ -36,8 +36,9 @@ const TRIAL: usize = 4;
 const BEGUN: usize = 2;
 /// The best of so many of the most similar problems are tried then.
 const SIMILAR: usize = 2;
-/// And in each round that could be the last one, as the others went on meanwhile. Before that it costs more than it gives: what was best of few
-/// candidates of one problem is no better for another one than what the model of both proposes.
+/// And in each round that could be the last one, as the others went on meanwhile: of those that a round is told of, the most similar one first.
+/// Before that it costs more than it gives: what was best of few candidates of one problem is no better for another one than what the model of
+/// both proposes.
 const LATER: usize = 1;
 /// Candidates of a problem that have to be tried before its best is one that others begin with.
 const LEAST_TRIED: usize = 4;
