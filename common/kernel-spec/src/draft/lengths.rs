@@ -40,13 +40,18 @@ pub(super) fn sizes(kernels: &[Kernel]) -> BTreeMap<String, i64> {
             order.push(name);
         }
     }
-    let other = |at: usize, times: i64| OTHERS.get(at % OTHERS.len()).map_or(SIZE, |part| times * part);
-    let value = |at: usize| match at.checked_sub(1) {
-        _ if order.len() > FEW => other(at, PARTS_OF_MANY.get(order.len() - FEW - 1).copied().unwrap_or(1)),
-        None => FIRST,
-        Some(behind) => other(behind, EIGHTHS),
+    // Of the kernel with the most that has it.
+    let beside = |name: &str| {
+        let counts = kernels.iter().map(|kernel| names(kernel).collect::<BTreeSet<&str>>());
+        counts.filter(|sizes| sizes.contains(name)).map(|sizes| sizes.len()).max().unwrap_or(1)
     };
-    order.iter().enumerate().map(|(at, name)| ((*name).to_string(), value(at))).collect()
+    let other = |at: usize, times: i64| OTHERS.get(at % OTHERS.len()).map_or(SIZE, |part| times * part);
+    let value = |at: usize, name: &str| match (beside(name).checked_sub(FEW + 1), at.checked_sub(1)) {
+        (Some(more), _) => other(at, PARTS_OF_MANY.get(more).copied().unwrap_or(1)),
+        (None, None) => FIRST,
+        (None, Some(_)) => other(at, EIGHTHS),
+    };
+    order.iter().enumerate().map(|(at, name)| ((*name).to_string(), value(at, name))).collect()
 }
 
 /// What a size is called: a name that no buffer has.
@@ -129,12 +134,16 @@ fn expression(elements: u64, sizes: &[(&str, i64)]) -> String {
     if let Some(Product { text, .. }) = products.iter().find(|one| exact(one.value)) {
         return text.clone();
     }
+    if let Some(text) = factors(elements, sizes) {
+        return text;
+    }
     // Threads that nothing holds back: as many as the blocks have.
     let rounded = [THREADS, SIDE].into_iter().flat_map(|threads| {
         let rounded = move |(name, value): &(&str, i64)| Product {
             value: (*value as u64).next_multiple_of(threads as u64),
             text: format!("round_up({name}, {threads})"),
             last: 0,
+            count: 1,
         };
         sizes.iter().map(rounded)
     });
@@ -152,7 +161,7 @@ fn expression(elements: u64, sizes: &[(&str, i64)]) -> String {
         // So few are rather one of each block than part of a vector.
         let parts = if elements <= FEW_ELEMENTS { PARTS.get(..1) } else { Some(&PARTS[..]) };
         let of_part = |part: &u64| {
-            let one = products.iter().find(|one| exact(one.value.div_ceil(*part)))?;
+            let one = products.iter().find(|one| one.count < MOST_FACTORS && exact(one.value.div_ceil(*part)))?;
             Some(format!("ceil_div({}, {part})", one.text))
         };
         parts?.iter().filter(|_| elements > 1).find_map(of_part)
@@ -178,6 +187,18 @@ fn expression(elements: u64, sizes: &[(&str, i64)]) -> String {
     near.or_else(several).unwrap_or_else(least)
 }
 
+/// `elements` as a product of sizes, however many they are: each has a prime of its own.
+fn factors(elements: u64, sizes: &[(&str, i64)]) -> Option<String> {
+    let (mut left, mut names) = (elements, Vec::new());
+    for (name, value) in sizes {
+        while left > 1 && *value > 1 && left.is_multiple_of(*value as u64) {
+            left /= *value as u64;
+            names.push(*name);
+        }
+    }
+    (left == 1 && !names.is_empty()).then(|| names.join(" * "))
+}
+
 /// Some sizes, multiplied.
 #[derive(Clone)]
 struct Product {
@@ -185,18 +206,20 @@ struct Product {
     text: String,
     /// Where the last of them is: no other order of them is looked at.
     last: usize,
+    /// How many they are.
+    count: usize,
 }
 
 impl Product {
     fn of((name, value): &(&str, i64), at: usize) -> Self {
-        Self { value: *value as u64, text: (*name).to_string(), last: at }
+        Self { value: *value as u64, text: (*name).to_string(), last: at, count: 1 }
     }
 
     /// The same and one of `sizes` more.
     fn times(&self, sizes: &[(&str, i64)]) -> impl Iterator<Item = Self> {
         sizes.iter().enumerate().skip(self.last).filter_map(|(at, (name, size))| {
             let value = self.value.checked_mul(*size as u64)?;
-            Some(Self { value, text: format!("{} * {name}", self.text), last: at })
+            Some(Self { value, text: format!("{} * {name}", self.text), last: at, count: self.count + 1 })
         })
     }
 }
@@ -213,6 +236,7 @@ mod tests {
             (88 * 536, "k * m"),
             (104 * 104, "n * n"),
             (88 * 536 * 104, "k * m * n"),
+            (88 * 88 * 536 * 104, "k * k * m * n"),
             (768, "round_up(m, 256)"),
             (768 * 104, "round_up(m, 256) * n"),
             (4 * 536, "4 * m"),
