@@ -170,9 +170,7 @@ impl Checking {
         let checked: Vec<Vec<Checked>> = all.try_collect().await?;
         Ok((checked.into_iter().flatten().collect(), plan))
     }
-}
 
-impl Checking {
     /// How many elements of each buffer the launches of each candidate go as far as, by the buffers' names, whatever lengths these have; in the
     /// order of the plan.
     ///

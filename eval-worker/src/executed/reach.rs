@@ -8,8 +8,8 @@ use super::{Ended, Executor, Loaded, Placed, contents, fits};
 
 /// Elements of buffers before it is known how far kernels go in them.
 const SHORT: u64 = 16;
-/// Executions of one kernel at most; what is not known then is as long as it may have to be.
-const MOST_RUNS: usize = 64;
+/// How often lengths between what is needed and what is enough are tried; then they are what is enough.
+const MOST_TRIES: usize = 64;
 
 impl Executor {
     /// How many elements of each buffer of `task` the launches of `built`, which are in `loaded`, go as far as. They are executed with short
@@ -37,7 +37,7 @@ impl Executor {
         least.iter_mut().zip(touched).for_each(|(least, touched)| *least = touched.max(*least));
         // What a wave loads as a whole leaves no trace: they are executed with what is known to be needed, and where that is too short, what it
         // takes is between that and what was enough.
-        for _ in 0..MOST_RUNS {
+        for _ in 0..MOST_TRIES {
             let Err(Beyond { buffer, element }) = run(&least)? else { return Ok(least) };
             let enough = most.get(buffer).copied().unwrap_or(SHORT);
             let needed = element.saturating_add(1).min(enough);

@@ -23,7 +23,7 @@ const PARTS_OF_MANY: [i64; 2] = [4, 2];
 pub(super) const THREADS: i64 = 256;
 /// The same along an axis, of a block that has two.
 pub(super) const SIDE: i64 = 16;
-/// Sizes that are multiplied at most.
+/// Sizes that are multiplied at most where a length is not just their product.
 const MOST_FACTORS: usize = 3;
 /// How many times as long as a product of sizes a buffer may be, or how many elements of it may be one.
 const TIMES: u64 = 16;
@@ -131,9 +131,6 @@ fn expression(elements: u64, sizes: &[(&str, i64)]) -> String {
         products.extend(last.iter().cloned());
     }
     let exact = |value: u64| value == elements;
-    if let Some(Product { text, .. }) = products.iter().find(|one| exact(one.value)) {
-        return text.clone();
-    }
     if let Some(text) = factors(elements, sizes) {
         return text;
     }
