@@ -427,6 +427,32 @@ fn entries_are_named_as_a_source_names_them() {
     }
 }
 
+/// PTX may stand in functions that a kernel has no use for. One that comes to it is told so, with the line.
+#[test]
+fn inline_ptx_is_a_fault_where_a_kernel_comes_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let known = Known::integers([7]);
+    let functions = "template <class T> __device__ inline T cast(float);\n\
+        template <> __device__ inline int cast<int>(float x) { return (int)x; }\n\
+        template <> __device__ inline short cast<short>(float x) {\n    short y;\n    \
+        asm volatile(\"cvt.rni.sat.s8.f32 %0, %1;\" : \"=h\"(y) : \"f\"(x));\n    return y;\n}\n\
+        __device__ void step(int* at) { asm(\"red.global.add.s32 [%0], 1;\" ::\"l\"(at) : \"memory\"); }\n";
+    let of = |statement: &str, code| {
+        let kernels =
+            format!("{functions}__global__ void found(int* out) {{\n    volatile int x = 7;\n    {statement}\n}}\n");
+        write(folder.path(), "people.cu", &known.source(CUDA, &kernels));
+        write(folder.path(), "spec.toml", &known.spec("people.cu", "found"));
+        check(folder.path(), "gfx942", code)
+    };
+    assert_eq!(of("out[0] = cast<int>((float)x);", 0)["candidates"][0]["result"], "right");
+    for statement in ["out[0] = cast<short>((float)x);", "step(out);"] {
+        let report = of(statement, 1);
+        let detail = report["candidates"][0]["detail"].as_str().unwrap();
+        assert!(detail.contains("inline PTX, which is for no AMD GPU (trap 120), by `s_trap 120` at"), "{detail}");
+        assert!(detail.contains("(people.cu:"), "{detail}");
+    }
+}
+
 /// A name that is in no header, and a fault, name the line.
 #[test]
 fn errors_and_faults_name_the_line() {

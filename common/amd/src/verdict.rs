@@ -6,6 +6,10 @@ use std::sync::Arc;
 
 use crate::error::LaunchError;
 
+/// Number of the trap that stands in code for AMD's GPUs where the source has inline PTX (`shim/gpu.h` of `bluefin-kernel-spec`). The compiler
+/// and the runtimes use 1 to 3.
+pub const PTX_TRAP: u32 = 120;
+
 /// Why a launch did not end well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -221,7 +225,7 @@ pub enum Fault {
     Unimplemented { what: String },
     /// Execution went where no instruction is.
     LeftCode { address: u64 },
-    /// The kernel gave up (`s_trap`).
+    /// The kernel gave up (`s_trap`): by itself, or at what bluefin's headers make a trap of: [`PTX_TRAP`].
     Trap { number: u32 },
 }
 
@@ -282,6 +286,7 @@ impl fmt::Display for Fault {
             }
             Self::Unimplemented { what } => write!(f, "not implemented: {what}"),
             Self::LeftCode { address } => write!(f, "execution at {address:#x}, where no instruction is"),
+            Self::Trap { number: PTX_TRAP } => write!(f, "inline PTX, which is for no AMD GPU (trap {PTX_TRAP})"),
             Self::Trap { number } => write!(f, "trap {number}"),
         }
     }

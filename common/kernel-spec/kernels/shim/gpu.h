@@ -33,4 +33,11 @@
 #include <cstdlib>
 #include <cstring>
 #endif
+#if BLUEFIN_CUDA && defined(__AMDGCN__)
+// PTX, which means nothing to an AMD GPU, may stand in functions that a kernel has no use for. One that comes to it traps, and the trap's
+// number (see bluefin-amd's `Fault::Trap`) and line say so. `volatile` stands before a parenthesis in such statements alone.
+#define asm(...) __asm__("s_trap 120")
+#define volatile(...) ("s_trap 120")
+#define __volatile__(...) ("s_trap 120")
+#endif
 #endif

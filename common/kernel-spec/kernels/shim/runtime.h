@@ -16,6 +16,8 @@
     using api##Event_t = BLUEFIN_NAME_OF(api##_event)*;                                                                  \
     using api##Graph_t = BLUEFIN_NAME_OF(api##_graph)*;                                                                  \
     using api##GraphExec_t = BLUEFIN_NAME_OF(api##_executable)*;                                                         \
+    using api##GraphNode_t = BLUEFIN_NAME_OF(api##_node)*;                                                               \
+    using api##MemPool_t = BLUEFIN_NAME_OF(api##_pool)*;                                                                 \
     using api##Function_t = BLUEFIN_NAME_OF(api##_function)*;                                                            \
     using api##Module_t = BLUEFIN_NAME_OF(api##_module)*;                                                                \
     using api##Array_t = BLUEFIN_NAME_OF(api##_array)*;                                                                  \
@@ -50,6 +52,36 @@
     template <class... Values> api##Error_t api##GetDevice(Values&&...);                                                 \
     template <class... Values> api##Error_t api##SetDevice(Values&&...);                                                 \
     template <class... Values> api##Error_t api##GetDeviceProperties(Values&&...);                                       \
+    template <class... Values> api##Error_t api##GetDeviceCount(Values&&...);                                            \
+    template <class... Values> api##Error_t api##DeviceGetAttribute(Values&&...);                                        \
+    template <class... Values> api##Error_t api##FuncSetAttribute(Values&&...);                                          \
+    template <class... Values> api##Error_t api##FuncGetAttributes(Values&&...);                                         \
+    template <class... Values> api##Error_t api##MallocAsync(Values&&...);                                               \
+    template <class... Values> api##Error_t api##FreeAsync(Values&&...);                                                 \
+    template <class... Values> api##Error_t api##MallocPitch(Values&&...);                                               \
+    template <class... Values> api##Error_t api##FreeHost(Values&&...);                                                  \
+    template <class... Values> api##Error_t api##HostAlloc(Values&&...);                                                 \
+    template <class... Values> api##Error_t api##MallocHost(Values&&...);                                                \
+    template <class... Values> api##Error_t api##HostMalloc(Values&&...);                                                \
+    template <class... Values> api##Error_t api##HostFree(Values&&...);                                                  \
+    template <class... Values> api##Error_t api##Memcpy2D(Values&&...);                                                  \
+    template <class... Values> api##Error_t api##MemcpyFromSymbol(Values&&...);                                          \
+    template <class... Values> api##Error_t api##GetSymbolAddress(Values&&...);                                          \
+    template <class... Values> api##Error_t api##EventCreateWithFlags(Values&&...);                                      \
+    template <class... Values> api##Error_t api##EventQuery(Values&&...);                                                \
+    template <class... Values> api##Error_t api##StreamCreateWithFlags(Values&&...);                                     \
+    template <class... Values> api##Error_t api##StreamWaitEvent(Values&&...);                                           \
+    template <class... Values> api##Error_t api##StreamBeginCapture(Values&&...);                                        \
+    template <class... Values> api##Error_t api##StreamEndCapture(Values&&...);                                          \
+    template <class... Values> api##Error_t api##GraphInstantiate(Values&&...);                                          \
+    template <class... Values> api##Error_t api##GraphLaunch(Values&&...);                                               \
+    template <class... Values> api##Error_t api##GraphDestroy(Values&&...);                                              \
+    template <class... Values> api##Error_t api##GraphExecDestroy(Values&&...);                                          \
+    template <class... Values> api##Error_t api##OccupancyMaxActiveBlocksPerMultiprocessor(Values&&...);                 \
+    template <class... Values> api##Error_t api##OccupancyMaxPotentialBlockSize(Values&&...);                            \
+    template <class... Values> api##Error_t api##PeekAtLastError(Values&&...);                                           \
+    template <class... Values> api##Error_t api##RuntimeGetVersion(Values&&...);                                         \
+    template <class... Values> api##Error_t api##DriverGetVersion(Values&&...);                                          \
     api##Error_t api##DeviceSynchronize();                                                                               \
     api##Error_t api##DeviceReset();                                                                                     \
     api##Error_t api##GetLastError();                                                                                    \
