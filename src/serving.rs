@@ -6,7 +6,6 @@ mod diff;
 mod kernels;
 pub(crate) mod layer;
 mod merge;
-mod models;
 mod shapes;
 mod tune;
 

@@ -15,6 +15,7 @@ use bluefin_campaign::verify::{
     Bench, CacheFolder, Judged, LayerFile, LayerSizes, ProductFile, Remedy, Retune, Subject, Verified, verify,
 };
 use bluefin_common::arch;
+use bluefin_common::spelled::counted;
 use bluefin_producer::plan::CandidateBudget;
 use bluefin_serving::{Engine, Error, files};
 use bluefin_terminal::out;
@@ -116,6 +117,10 @@ impl FileKind {
             _ if path.is_dir() => Ok(Self::Cache),
             Some("json") => Ok(Self::Layer),
             Some("yaml" | "yml") => Ok(Self::Products),
+            Some("csv") => Err(crate::usage(format!(
+                "{}: found a file of aiter's, whose rows its own operators read: bluefin aiter tune --compare times those before and after",
+                path.display()
+            ))),
             _ => Err(crate::usage(format!(
                 "{}: found neither a folder nor a known extension, expected .json, .yaml or a cache of Triton's",
                 path.display()
@@ -181,7 +186,9 @@ impl VerifyArgs {
             FileKind::Cache => {
                 let kernels = self.triton.as_ref();
                 let kernels = kernels.ok_or_else(|| {
-                    crate::usage("a cache of Triton's: name the kernels of its program with --triton")
+                    let first = files.first().map_or(String::new(), |path| path.display().to_string());
+                    let expected = "config files of an engine, such as E=8,N=7168,device_name=NVIDIA_H200.json, or with --triton a cache of Triton's";
+                    crate::usage(format!("{first}: found a folder without, expected {expected}"))
                 })?;
                 let read = |path: &PathBuf| CacheFolder::read(path, known, kernels);
                 files.iter().map(|path| Ok(Box::new(read(path)?) as Box<dyn Subject>)).collect()
@@ -200,6 +207,10 @@ impl VerifyArgs {
             loses |= lost;
             if !self.json {
                 print(subject.path(), &rows)?;
+            }
+            if replaced {
+                let put = rows.iter().filter(|row| row.replaced_by.is_some()).count();
+                say!("wrote {}: {} replaced", subject.path().display(), counted(put as u64, "row"));
             }
             told.push(
                 json!({ "file": subject.path(), "kernel": subject.kernel(), "replaced": replaced, "rows": rows }),

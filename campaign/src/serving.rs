@@ -1,5 +1,7 @@
 //! The ladder of batch sizes of a mixture of experts: a problem for each, in one session, and the row that each comes to.
 
+pub mod models;
+
 use std::collections::HashMap;
 
 use bluefin_common::candidate::Candidate;
@@ -36,6 +38,8 @@ pub const ROWS: CandidateBudget = CandidateBudget::Candidates(112);
 pub struct Ladder {
     loaded: LoadedSpec,
     problems: Vec<(i64, Problem)>,
+    /// Whose kernel it is, and of which version.
+    from: String,
 }
 
 /// What came of a batch size.
@@ -88,7 +92,7 @@ impl Ladder {
             Ok((*tokens, loaded.spec.problem(&sizes)?))
         };
         let problems = asked.tokens.iter().map(problem).collect::<anyhow::Result<_>>()?;
-        Ok(Self { loaded, problems })
+        Ok(Self { loaded, problems, from: source.from.clone() })
     }
 
     /// The spec of its kernels, and the problem of each batch size.
@@ -157,15 +161,16 @@ impl Ladder {
         self.problems.iter().flat_map(of_rung).collect()
     }
 
-    /// Results of another compiler, device, search or beginning are another session.
+    /// Results of another kernel, compiler, device, search or beginning are another session.
     fn session(&self, target: &Target, versions: &str, how: &How) -> anyhow::Result<Session> {
         let (search, priors) =
             (how.search.as_ref().map(|plan| format!("{plan:?}")), how.priors.map(|blob| blob.to_string()));
         let said = search.as_deref().into_iter().chain(priors.as_deref());
-        let shaped = [versions].into_iter().chain(said).map(str::as_bytes);
+        let shaped = [versions, &self.from].into_iter().chain(said).map(str::as_bytes);
         let shaped = Digest::of_parts(digest::VERSIONS, shaped);
         let name = format!("serving-{target}-{}", &shaped.short()[..8]).parse()?;
-        let plain = Session::of_kernels(name, target.clone(), "bluefin serving tune", &Stage::ALL, now_ms());
+        let origin = format!("bluefin serving tune: {}", self.from);
+        let plain = Session::of_kernels(name, target.clone(), &origin, &Stage::ALL, now_ms());
         Ok(Session { search: how.search.clone(), priors: how.priors, ..plain })
     }
 }
@@ -211,7 +216,7 @@ impl Tuned {
 }
 
 /// The version of Triton that a compiler says of itself: `Triton 3.6.0, Python 3.12.3, ...`.
-fn triton_in(identity: &str) -> Option<Version> {
+pub(crate) fn triton_in(identity: &str) -> Option<Version> {
     let mut words = identity.split([' ', ',']).skip_while(|word| *word != "Triton").skip(1);
     words.next()?.parse().ok()
 }

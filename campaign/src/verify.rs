@@ -23,6 +23,7 @@ use bluefin_exporter::summary::summaries;
 use bluefin_kernel_spec::search::Prior;
 use bluefin_producer::plan::{Asked, CandidateBudget};
 use bluefin_producer::specs::{LoadedSpec, Specs};
+use bluefin_serving::Version;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
@@ -32,6 +33,7 @@ use crate::machine::local::{Compilers, LocalDevice};
 use crate::order::{End, Order, Workers};
 use crate::priors;
 use crate::search::SearchArgs;
+use crate::serving::triton_in;
 use crate::site::Site;
 
 pub use cache::CacheFolder;
@@ -55,11 +57,11 @@ pub trait Subject {
     /// If there is no kernel for them.
     fn cases(&self, bench: &Bench<'_>) -> anyhow::Result<Vec<Case>>;
 
-    /// Says another launch in the place of the row at this index of [`Self::cases`].
+    /// Says another launch in the place of the row at this index of [`Self::cases`]. Returns it for people.
     ///
     /// # Errors
     /// If the file can not say it.
-    fn put(&mut self, at: usize, launch: &Launch, bench: &Bench<'_>) -> anyhow::Result<()>;
+    fn put(&mut self, at: usize, launch: &Launch, bench: &Bench<'_>) -> anyhow::Result<String>;
 
     /// Replaces the file, whole or not at all.
     ///
@@ -83,7 +85,7 @@ pub struct Case {
     /// The spec that has the candidates.
     pub spec: Arc<LoadedSpec>,
     /// What the row launches, or why that is nothing.
-    pub own: Result<Candidate, String>,
+    pub own: Result<Candidate, Unlaunched>,
     /// What is launched without the file.
     pub default: Option<Candidate>,
     /// What the row of another file launches.
@@ -92,6 +94,15 @@ pub struct Case {
     pub searched: Arc<LoadedSpec>,
     /// Candidates of that spec that such a search begins with: the row's, and the other's.
     pub begins: Vec<Candidate>,
+}
+
+/// Why a row launches nothing.
+#[derive(Clone, Debug)]
+pub enum Unlaunched {
+    /// It says what no kernel here takes.
+    Unknown(String),
+    /// Its reader can launch nothing by it.
+    Fails(String),
 }
 
 /// What may stand in a row.
@@ -117,6 +128,8 @@ pub struct Judged {
     /// What it is worth.
     #[serde(flatten)]
     pub worth: Worth,
+    /// What stands in its place now, for people.
+    pub replaced_by: Option<String>,
 }
 
 /// Where rows are timed.
@@ -168,7 +181,7 @@ pub async fn verify(
     watch: &mut dyn Watch,
 ) -> anyhow::Result<Option<Verified>> {
     let rows = subject.cases(bench)?;
-    let Some(judged) = bench.judge(&rows, watch).await? else { return Ok(None) };
+    let Some(mut judged) = bench.judge(&rows, watch).await? else { return Ok(None) };
     let pairs = || rows.iter().zip(&judged).enumerate();
     let lost: BTreeSet<usize> =
         pairs().filter(|(_, (_, judged))| judged.worth.verdict.loses()).map(|(at, _)| at).collect();
@@ -182,7 +195,10 @@ pub async fn verify(
         better.extend(found);
     }
     for (at, launch) in &better {
-        subject.put(*at, launch, bench)?;
+        let text = subject.put(*at, launch, bench)?;
+        if let Some(row) = judged.get_mut(*at) {
+            row.replaced_by = Some(text);
+        }
     }
     if !better.is_empty() {
         subject.write()?;
@@ -193,8 +209,7 @@ pub async fn verify(
 
 impl Case {
     fn contenders(&self) -> Contenders<'_> {
-        let own = self.own.as_ref().map_err(String::as_str);
-        Contenders { own, default: self.default.as_ref(), known: self.known.as_ref() }
+        Contenders { own: self.own.as_ref(), default: self.default.as_ref(), known: self.known.as_ref() }
     }
 
     /// The default, where it was timed.
@@ -229,10 +244,16 @@ fn named(spec: &LoadedSpec, candidate: &Candidate) -> Option<Vec<(String, Value)
 }
 
 /// The candidate, if `spec` launches it for `problem` on `target`; else why it does not.
-fn launched(spec: &LoadedSpec, problem: &Problem, target: &Target, candidate: Candidate) -> Result<Candidate, String> {
-    let scope = spec.spec.scope(problem, target).map_err(|error| error.to_string())?;
-    let scope = scope.ok_or_else(|| format!("{}: found no kernel for such sizes on {target}", spec.spec.name))?;
-    spec.spec.build(&candidate, &scope).map_err(|error| error.to_string())?;
+fn launched(
+    spec: &LoadedSpec,
+    problem: &Problem,
+    target: &Target,
+    candidate: Candidate,
+) -> Result<Candidate, Unlaunched> {
+    let unknown = |error: bluefin_kernel_spec::SpecError| Unlaunched::Unknown(error.to_string());
+    let scope = spec.spec.scope(problem, target).map_err(unknown)?;
+    let none = || Unlaunched::Unknown(format!("{}: found no kernel for such sizes on {target}", spec.spec.name));
+    spec.spec.build(&candidate, &scope.ok_or_else(none)?).map_err(unknown)?;
     Ok(candidate)
 }
 
@@ -241,6 +262,12 @@ impl Bench<'_> {
     #[must_use]
     pub fn target(&self) -> &Target {
         &self.device.target
+    }
+
+    /// The Triton that compiles, where one does.
+    #[must_use]
+    pub fn triton(&self) -> Option<Version> {
+        triton_in(&self.compilers.versions())
     }
 
     fn workers(&self) -> Workers {
@@ -281,7 +308,7 @@ impl Bench<'_> {
             let worth = Worth::of(&row.contenders(), &outcomes);
             let Case { key, name, says, short, .. } = row;
             let (key, name, row, short) = (key.clone(), name.clone(), says.clone(), short.clone());
-            judged.push(Judged { key, row, name, short, worth });
+            judged.push(Judged { key, row, name, short, worth, replaced_by: None });
         }
         Ok(Some(judged))
     }
@@ -337,11 +364,17 @@ impl Judged {
         let shown =
             |time: &Option<Time>| time.map_or("-".to_string(), |time| format!("{:.1}", 1000.0 * time.median_ms));
         let regret = regret.map_or(String::new(), |regret| format!(", regret {:.1} %", 100.0 * regret));
+        let gain =
+            time.zip(*default).filter(|_| *verdict != Verdict::Default).map_or(String::new(), |(time, default)| {
+                let [low, high] = [default.low_ms / time.high_ms, default.high_ms / time.low_ms];
+                format!(" ({:.2}x, {low:.2}x to {high:.2}x)", default.median_ms / time.median_ms)
+            });
         let known = known.map_or(String::new(), |time| format!(", known {:.1} us", 1000.0 * time.median_ms));
         let reason = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+        let put = self.replaced_by.as_ref().map_or(String::new(), |row| format!("; now {row}"));
         let (name, short, verdict) = (&self.name, &self.short, verdict.name());
         format!(
-            "{name:>width$} {verdict:<7} {short}: {} us, default {} us{known}{regret}{reason}",
+            "{name:>width$} {verdict:<7} {short}: {} us, default {} us{gain}{known}{regret}{reason}{put}",
             shown(time),
             shown(default)
         )

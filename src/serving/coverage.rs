@@ -9,7 +9,7 @@ use bluefin_serving::files::read_all;
 use bluefin_serving::{FileName, Version};
 use bluefin_terminal::out;
 
-use super::models::ModelArgs;
+use bluefin_campaign::serving::models::ModelArgs;
 
 /// Tell which config files of a model are there, for which GPU and of which Triton
 #[derive(clap::Args)]
@@ -70,10 +70,12 @@ impl CoverageArgs {
     }
 }
 
-fn print(Covered { name, presence, path, triton, gaps }: &Covered) -> anyhow::Result<()> {
+fn print(Covered { name, presence, path, triton, gaps, reason }: &Covered) -> anyhow::Result<()> {
     let made_with = triton.as_ref().map_or(String::new(), |version| format!(", Triton {version}"));
     let place = path.as_ref().map_or(String::new(), |path| format!(": {}", path.display()));
     let gaps: Vec<String> = gaps.iter().filter(|_| path.is_some()).map(ToString::to_string).collect();
-    let gaps = if gaps.is_empty() { String::new() } else { format!(", no rows for {}", gaps.join(", ")) };
-    Ok(out::line(format_args!("{name}: {presence}{made_with}{gaps}{place}"))?)
+    let gaps =
+        if gaps.is_empty() || reason.is_some() { String::new() } else { format!(", no rows for {}", gaps.join(", ")) };
+    let reason = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+    Ok(out::line(format_args!("{name}: {presence}{made_with}{gaps}{place}{reason}"))?)
 }

@@ -10,7 +10,7 @@ use bluefin_terminal::out;
 use serde_json::json;
 
 use super::layer::LayerArgs;
-use super::models::ModelArgs;
+use bluefin_campaign::serving::models::{ModelArgs, unknown_gpu};
 
 /// Write kernel specs of a model's mixtures of experts, for check, tune and enqueue
 #[derive(clap::Args)]
@@ -36,25 +36,25 @@ pub struct KernelsArgs {
 impl KernelsArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let engine = self.models.engine;
-        let gpu = self.models.one_gpu()?;
-        let architecture = architecture_of(&gpu).ok_or_else(|| super::models::unknown_gpu(&gpu))?;
+        let gpu = self.models.one_gpu(None)?;
+        let architecture = architecture_of(&gpu).ok_or_else(|| unknown_gpu(&gpu))?;
         let (source, routing, tokens) = (self.layer.source(engine)?, self.layer.routing()?, self.layer.tokens());
         let mut written = Vec::new();
-        for one in self.models.spread(false)? {
-            let name = one.moe.file_name(engine, &gpu).build(engine);
+        for moe in self.models.layers()? {
+            let name = moe.file_name(engine, &gpu).build(engine);
             let shipped = self.layer.shipped(engine, &name)?;
-            let asked = Asked::of(engine, &one.moe, self.models.half(), Gpu::of(architecture), &tokens, &routing);
-            let asked = asked.by(&source).beside(shipped.as_ref());
+            let asked = Asked::of(engine, &moe, self.models.half(), Gpu::of(architecture), &tokens, &routing);
+            let asked = asked.by(&source).widened(self.layer.widen).beside(shipped.as_ref());
             asked.note().iter().for_each(|note| say!("note: {note}"));
             // The rows of first products are shipped ones, or the engine's.
             let firsts = asked.firsts();
-            let second = one.moe.file_name(engine, &gpu).second().build(engine);
+            let second = moe.file_name(engine, &gpu).second().build(engine);
             let beside = self.layer.shipped(engine, &second)?;
             let of_second = Asked { down: Some(&firsts), ..asked.clone() }.beside(beside.as_ref());
             let of_second = self.models.down.then_some((of_second, second));
             for (asked, name) in [(asked, name)].into_iter().chain(of_second) {
                 let down = if asked.down.is_some() { "_down" } else { "" };
-                let folder = self.output.join(format!("E={},N={}{down}", one.moe.experts, one.moe.intermediate));
+                let folder = self.output.join(format!("E={},N={}{down}", moe.experts, moe.intermediate));
                 write(&folder, &files(&asked, &source).map_err(|error| crate::usage(error.to_string()))?)?;
                 written.push((folder.join(SPEC_FILE), name));
             }

@@ -48,6 +48,9 @@ pub struct LayerArgs {
     /// How tokens are sent to experts: uniform, zipf or zipf:EXPONENT, or counts:FILE, a JSON list of how often each expert was taken
     #[arg(long, value_name = "ROUTING", default_value = "uniform")]
     routing: String,
+    /// Try rows around the space of the engine's tuner as well: smaller and larger tiles, groups, warps and stages
+    #[arg(long)]
+    pub widen: bool,
     /// Batch sizes [default: the 18 of the engines' tuners, 1 to 4096]
     #[arg(long, value_name = "TOKENS,...", value_delimiter = ',', value_parser = clap::value_parser!(i64).range(1..=1 << 20))]
     tokens: Vec<i64>,

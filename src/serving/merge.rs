@@ -97,5 +97,6 @@ fn print(base: &ConfigFile, told: &[OfFile]) -> anyhow::Result<()> {
         }
     }
     let counts: Vec<String> = counts.iter().map(|(fate, count)| format!("{count} {fate}")).collect();
-    Ok(out::line(format_args!("{}; {}", counted(base.rows().count() as u64, "row"), counts.join(", ")))?)
+    let counts = if counts.is_empty() { "none brought".to_string() } else { counts.join(", ") };
+    Ok(out::line(format_args!("{}; {counts}", counted(base.rows().count() as u64, "row")))?)
 }

@@ -9,7 +9,7 @@ use bluefin_serving::spread::Spread;
 use bluefin_terminal::out;
 use serde_json::json;
 
-use super::models::ModelArgs;
+use bluefin_campaign::serving::models::ModelArgs;
 
 /// Tell the shapes of a model's layers on one rank, by the rules of an engine
 #[derive(clap::Args)]
@@ -18,7 +18,7 @@ use super::models::ModelArgs;
     bluefin serving shapes --moe 8,14336,4096,2 --engine sglang --tp 2\n\n\
     E experts, intermediate size N, hidden size K, topk experts a token: E and N name the config file, and with --gpu it is told. vLLM spreads \
     experts over all ranks once --ep is not 1; of SGLang's ranks --ep is a part of --tp. SGLang makes a shared expert one of the others \
-    where its models do. Products with block-quantised weights (N, K) are told with --gemms."
+    where its models do. Products with block-quantised weights (N, K) are told with --gemms, of dense models too."
 )]
 pub struct ShapesArgs {
     #[command(flatten)]
@@ -58,14 +58,11 @@ impl ShapesArgs {
 
 fn print(engine: Engine, one: &Spread, gpus: &[String]) -> anyhow::Result<()> {
     let Spread { model, ranks, moe, gemms, .. } = one;
-    let MoeShape { experts, intermediate, hidden, topk, storage } = moe;
-    let dtype = storage.dtype.map_or("16 bits", |dtype| dtype.word());
-    let of_blocks = |[n, k]: [u32; 2]| if n == 0 { format!(" groups of {k}") } else { format!(" block {n}x{k}") };
-    let block = storage.block_shape.map_or(String::new(), of_blocks);
     let (tp, ep) = (ranks.tp, ranks.ep);
-    out::line(format_args!(
-        "{model} tp={tp} ep={ep}: E={experts} N={intermediate} K={hidden} topk={topk} {dtype}{block}"
-    ))?;
+    match moe {
+        Some(moe) => out::line(format_args!("{model} tp={tp} ep={ep}: {}", of_experts(moe)))?,
+        None => out::line(format_args!("{model} tp={tp}: no experts"))?,
+    }
     for GemmShape { layer, n, k, .. } in gemms {
         out::line(format_args!("  {layer}: N={n} K={k}"))?;
     }
@@ -75,4 +72,12 @@ fn print(engine: Engine, one: &Spread, gpus: &[String]) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+fn of_experts(moe: &MoeShape) -> String {
+    let MoeShape { experts, intermediate, hidden, topk, storage } = moe;
+    let dtype = storage.dtype.map_or("16 bits", |dtype| dtype.word());
+    let of_blocks = |[n, k]: [u32; 2]| if n == 0 { format!(" groups of {k}") } else { format!(" block {n}x{k}") };
+    let block = storage.block_shape.map_or(String::new(), of_blocks);
+    format!("E={experts} N={intermediate} K={hidden} topk={topk} {dtype}{block}")
 }

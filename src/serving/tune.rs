@@ -1,6 +1,6 @@
 //! `bluefin serving tune`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -20,14 +20,14 @@ use bluefin_serving::default::Gpu;
 use bluefin_serving::installed::Source;
 use bluefin_serving::kernel::Asked;
 use bluefin_serving::merge::write;
-use bluefin_serving::spread::Spread;
+use bluefin_serving::shapes::MoeShape;
 use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
 use serde_json::json;
 
 use super::layer::LayerArgs;
-use super::models::ModelArgs;
 use crate::workers::LoadArgs;
+use bluefin_campaign::serving::models::ModelArgs;
 
 /// Where the work is kept that no fleet does.
 const STATE: &str = "serving.db";
@@ -103,7 +103,7 @@ impl TuneArgs {
             .ok_or_else(|| crate::usage(format!("--device {}: found {target}, expected a GPU", self.device)))?;
         let gpu = match &local {
             Some((_, device)) if self.models.gpu.is_empty() => device.name.clone(),
-            _ => self.models.one_gpu()?,
+            _ => self.models.one_gpu(Some(architecture))?,
         };
         Ok(Workplace { target, gpu, architecture, local })
     }
@@ -120,8 +120,8 @@ impl TuneArgs {
     async fn all(&self, site: &Site, place: &Workplace) -> anyhow::Result<ExitCode> {
         let mut written = Vec::new();
         let mut is_whole = true;
-        for one in self.models.spread(false)? {
-            let Some((told, has_all)) = self.layer(site, place, &one).await? else { return Ok(crate::interrupted()) };
+        for moe in self.models.layers()? {
+            let Some((told, has_all)) = self.layer(site, place, &moe).await? else { return Ok(crate::interrupted()) };
             written.extend(told);
             is_whole &= has_all;
         }
@@ -129,6 +129,13 @@ impl TuneArgs {
             out::json(&written)?;
         }
         Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// The command that tells every candidate.
+    fn results_of(&self, tuned: &Tuned) -> String {
+        let state = self.store.state.as_deref().or_else(|| (!self.fleet).then(|| Path::new(STATE)));
+        let state = state.map_or(String::new(), |state| format!(" --state {}", state.display()));
+        format!("bluefin results{state} --session {}", tuned.session.name)
     }
 
     /// Where the engine's loader looks for files of the Triton that compiled it.
@@ -148,16 +155,16 @@ impl TuneArgs {
         &self,
         site: &Site,
         place: &Workplace,
-        one: &Spread,
+        moe: &MoeShape,
     ) -> anyhow::Result<Option<(Vec<serde_json::Value>, bool)>> {
         let engine = self.models.engine;
         let (source, routing, tokens) = (self.layer.source(engine)?, self.layer.routing()?, self.layer.tokens());
-        let file = one.moe.file_name(engine, &place.gpu);
+        let file = moe.file_name(engine, &place.gpu);
         let name = file.build(engine);
         let shipped = self.layer.shipped(engine, &name)?;
         let gpu = Gpu::of(place.architecture);
-        let asked = Asked::of(engine, &one.moe, self.models.half(), gpu, &tokens, &routing).by(&source);
-        let asked = asked.beside(shipped.as_ref());
+        let asked = Asked::of(engine, moe, self.models.half(), gpu, &tokens, &routing).by(&source);
+        let asked = asked.widened(self.layer.widen).beside(shipped.as_ref());
         asked.note().iter().for_each(|note| say!("note: {note}"));
         let Some((tuned, first, mut is_whole)) = self.ladder(site, place, &asked, &source, &name).await? else {
             return Ok(None);
@@ -200,7 +207,7 @@ impl TuneArgs {
         write(&path, &tuned.file(asked).text())?;
         say!("tuned in {}{}", human(started.elapsed()), tuned.utilisation.as_deref().unwrap_or_default());
         if !self.json {
-            print(&tuned, asked, &path.display().to_string())?;
+            print(&tuned, asked, &path.display().to_string(), &self.results_of(&tuned))?;
         }
         let rows: Vec<_> = tuned.rungs.iter().map(told).collect();
         let is_whole = tuned.rungs.iter().all(|rung| rung.median_ms().is_some());
@@ -224,13 +231,12 @@ fn told(rung: &Rung) -> serde_json::Value {
     })
 }
 
-fn print(tuned: &Tuned, asked: &Asked<'_>, path: &str) -> anyhow::Result<()> {
+fn print(tuned: &Tuned, asked: &Asked<'_>, path: &str, results: &str) -> anyhow::Result<()> {
     for rung in &tuned.rungs {
         let time = rung.median_ms().map_or("nothing was right".to_string(), |time| format!("{:.1} us", 1000.0 * time));
         let default = if asked.down.is_some() { ", the first product's" } else { ", the engine's default" };
         let default = if rung.is_default { default } else { "" };
         out::line(format_args!("{:>6}: {}{default}: {time}", rung.tokens, Row::short(&rung.row)))?;
     }
-    let sessions = &tuned.session.name;
-    Ok(out::line(format_args!("wrote {path}; every candidate: bluefin results --session {sessions}"))?)
+    Ok(out::line(format_args!("wrote {path}; every candidate: {results}"))?)
 }

@@ -115,6 +115,39 @@ fn what_is_no_such_model_is_one_error() {
     assert!(engine.contains("found \"tgi\", expected vllm or sglang"), "{engine}");
     let sizes = ends(2, &["shapes", "--moe", "8,64", "--engine", "vllm"]).1;
     assert!(sizes.contains("expected four whole numbers from 1 on, as in 8,14336,4096,2"), "{sizes}");
+    let topk = ends(2, &["shapes", "--moe", "8,64,64,9", "--engine", "vllm"]).1;
+    assert!(topk.contains("found 9 experts a token, expected at most 8, all of them"), "{topk}");
+    let none = ends(2, &["shapes", "--engine", "vllm"]).1;
+    assert!(none.contains("found no model, expected a config.json, or the sizes of a layer: --moe"), "{none}");
+    let gpu = ends(2, &["shapes", &config, "--engine", "vllm", "--gpu", ""]).1;
+    assert!(gpu.contains("a value is required for '--gpu <NAME>'"), "{gpu}");
+}
+
+/// Qwen3-32B-FP8's sizes.
+const DENSE: &str = r#"{"architectures": ["Qwen3ForCausalLM"], "hidden_size": 5120, "intermediate_size": 25600, "head_dim": 128,
+    "num_attention_heads": 64, "num_key_value_heads": 8, "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}"#;
+
+#[test]
+fn products_of_a_dense_model_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = file(folder.path(), "config.json", DENSE);
+    let ask = ["shapes", &config, "--engine", "vllm", "--tp", "4"];
+    let (out, _) = ends(0, &[&ask[..], &["--gemms", "--gpu", "NVIDIA H200"]].concat());
+    let products = "qkv_proj: N=2560 K=5120\n  o_proj: N=5120 K=2048\n  gate_up_proj: N=12800 K=5120\n  down_proj: N=5120 K=6400\n  ";
+    let name = "N=2560,K=5120,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json\n";
+    assert!(out.starts_with(&format!("Qwen3ForCausalLM tp=4: no experts\n  {products}{name}")), "{out}");
+    let without = ends(2, &ask).1;
+    assert!(
+        without.contains("Qwen3ForCausalLM: found no experts, expected some; --gemms tells its products"),
+        "{without}"
+    );
+    let plain = file(folder.path(), "plain.json", &DENSE.replace("quantization_config", "other"));
+    let plain = ends(2, &["shapes", &plain, "--engine", "vllm", "--gemms"]).1;
+    assert!(plain.contains("found no products with block-quantised weights, expected FP8 in blocks"), "{plain}");
+}
+
+fn ask_of_vllm<'a>(config: &'a str, configs: &'a str) -> [&'a str; 10] {
+    ["coverage", config, "--engine", "vllm", "--tp", "8", "--configs", configs, "--gpu", "NVIDIA H200"]
 }
 
 #[test]
@@ -143,6 +176,13 @@ fn coverage_finds_what_the_loader_finds() {
     let with_down = json(&[&ask[..], &["--triton", "3.5.1", "--down"]].concat());
     assert!(with_down[1]["name"].as_str().unwrap().ends_with("block_shape=[128, 128]_down.json"), "{with_down}");
     assert_eq!((&with_down[0]["presence"], &with_down[1]["presence"]), (&"gaps".into(), &"gaps".into()), "{with_down}");
+    // What says of no Triton is not known to be of another one.
+    let covered =
+        json(&[&ask_of_vllm(&config, &vllm.path().display().to_string())[..], &["--triton", "3.6.0"]].concat());
+    assert_eq!((&covered[0]["presence"], &covered[0]["triton"]), (&"tuned".into(), &serde_json::Value::Null));
+    std::fs::write(vllm.path().join(&there), "{").unwrap();
+    let torn = ends(0, &ask_of_vllm(&config, &vllm.path().display().to_string())).0;
+    assert!(torn.trim_end().ends_with("line 1, column 1: found EOF while parsing an object, expected JSON"), "{torn}");
     let none = ends(2, &["coverage", &config, "--engine", "sglang", "--configs", &configs]).1;
     assert!(none.contains("--gpu: found none, expected the name of a GPU"), "{none}");
 }

@@ -14,7 +14,7 @@ use bluefin_producer::specs::LoadedSpec;
 use bluefin_triton::{Captured, Choice, LISTED, WIDENED, Winner};
 use serde_json::{Map, Value as Json, json};
 
-use super::{Bench, Case, Launch, Subject, launched};
+use super::{Bench, Case, Launch, Subject, Unlaunched, launched};
 use crate::given_back;
 
 /// What is in a cache for the kernels of a program.
@@ -82,13 +82,13 @@ impl Subject for CacheFolder {
         Ok(cases)
     }
 
-    fn put(&mut self, at: usize, launch: &Launch, bench: &Bench<'_>) -> anyhow::Result<()> {
+    fn put(&mut self, at: usize, launch: &Launch, bench: &Bench<'_>) -> anyhow::Result<String> {
         let mut of_target = self.kept.iter_mut().filter(|kept| kept.architecture == bench.target().arch());
-        let Some(kept) = of_target.nth(at) else { return Ok(()) };
+        let kept = of_target.nth(at).context("a choice for the target")?;
         let params = launch.params.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
         kept.choice.set(&kept.captured, &Winner { params, median_ms: launch.median_ms, over_default: None });
         kept.is_changed = true;
-        Ok(())
+        Ok(kept.choice.short())
     }
 
     fn write(&self) -> anyhow::Result<()> {
@@ -124,8 +124,9 @@ impl Space {
     }
 
     /// The candidate that a choice is, or why it is none.
-    fn candidate(&self, captured: &Captured, choice: &Choice, target: &Target) -> Result<Candidate, String> {
-        let unknown = || "it is neither in the program's list of configs nor beside them".to_string();
+    fn candidate(&self, captured: &Captured, choice: &Choice, target: &Target) -> Result<Candidate, Unlaunched> {
+        let unknown =
+            || Unlaunched::Unknown("it is neither in the program's list of configs nor beside them".to_string());
         let (values, solver) = choice.params(captured).zip(self.solver(captured)).ok_or_else(unknown)?;
         // A config that lacks what others set has None for it.
         let value = |name: &String| values.get(name).cloned().unwrap_or_else(|| "None".into());
@@ -145,7 +146,7 @@ impl Kept {
             let known = known.as_ref().and_then(|known| space.candidate(captured, known, target).ok());
             (space.candidate(captured, choice, target), known)
         };
-        let has_all = |(own, other): &(Result<Candidate, String>, Option<Candidate>)| {
+        let has_all = |(own, other): &(Result<Candidate, Unlaunched>, Option<Candidate>)| {
             own.is_ok() && other.is_some() == known.is_some()
         };
         let (of_list, of_wide) = (both(&listed), widened.as_ref().map(both));

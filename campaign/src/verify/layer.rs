@@ -4,20 +4,24 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use bluefin_common::problem::Problem;
 use bluefin_kernel_spec::Solver;
 use bluefin_serving::default::Gpu;
+use bluefin_serving::device::architecture_of;
 use bluefin_serving::files::{Found, name_of};
 use bluefin_serving::installed::Source;
 use bluefin_serving::kernel::{Asked, DEFAULT, Routing, row_of};
 use bluefin_serving::merge;
 use bluefin_serving::quantised::Storage;
 use bluefin_serving::shapes::MoeShape;
-use bluefin_serving::{ConfigFile, Engine, Error, FileName, Layer, Precision, Row};
+use bluefin_serving::{ConfigFile, Engine, Error, FileName, Layer, Precision, Row, Version};
 use serde_json::{Map, json};
+use tracing::warn;
 
-use super::{Bench, Case, Launch, Subject};
+use super::{Bench, Case, Launch, Subject, Unlaunched};
 use crate::serving::{Ladder, point};
+use crate::usage;
 
 /// What the name of a file does not say of its layer.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +45,10 @@ pub struct LayerFile {
     path: PathBuf,
     engine: Engine,
     file: ConfigFile,
+    /// The GPU that its name says.
+    device: String,
+    /// The Triton that its folder says.
+    folder: Option<Version>,
     shape: MoeShape,
     half: &'static str,
     known: Option<ConfigFile>,
@@ -81,8 +89,12 @@ impl LayerFile {
                 path.display()
             );
         }
+        if !file.rows().any(|(size, _)| size > 0) {
+            anyhow::bail!("{}: found no rows, expected one for each batch size", path.display());
+        }
         let shape = MoeShape { experts, intermediate, hidden, topk, storage };
-        Ok(Self { path: path.to_path_buf(), engine: found.engine, file, shape, half, known, firsts, source })
+        let (path, folder) = (path.to_path_buf(), found.folder);
+        Ok(Self { path, engine: found.engine, file, device: name.device, folder, shape, half, known, firsts, source })
     }
 
     /// Batch sizes of its rows.
@@ -102,8 +114,25 @@ impl LayerFile {
             shipped: Some(&self.file),
             known: self.known.as_ref(),
             searched,
+            is_widened: false,
             down: self.firsts.as_ref(),
         }
+    }
+
+    /// Rows are worth something on the GPU that they are for. That they are of another Triton is said.
+    fn check(&self, bench: &Bench<'_>) -> anyhow::Result<()> {
+        let (path, expected) = (self.path.display(), bench.architecture);
+        if let Some(found) = architecture_of(&self.device).filter(|found| found.name != expected.name) {
+            let (device, found, expected) = (&self.device, found.name, expected.name);
+            return Err(usage(format!(
+                "{path}: found a file for {device}, a GPU of {found}, expected one of {expected}, as --device is"
+            )));
+        }
+        let made_with = self.folder.as_ref().or(self.file.version.as_ref());
+        if let Some((made_with, by)) = made_with.zip(bench.triton()).filter(|(made_with, by)| **made_with != *by) {
+            warn!("{path}: made with Triton {made_with}, timed with {by}");
+        }
+        Ok(())
     }
 }
 
@@ -117,6 +146,7 @@ impl Subject for LayerFile {
     }
 
     fn cases(&self, bench: &Bench<'_>) -> anyhow::Result<Vec<Case>> {
+        self.check(bench)?;
         let tokens = self.tokens();
         let (given, asked) = (self.asked(bench, &tokens, false), self.asked(bench, &tokens, true));
         let (spec, problems) = Ladder::of(&given, &self.source)?.into_parts();
@@ -128,7 +158,10 @@ impl Subject for LayerFile {
             let launched = |row: &Row| given.solver_of(tokens, row).and_then(candidate);
             let known = self.known.as_ref().and_then(|file| file.row(tokens));
             let near = self.known.as_ref().and_then(|file| file.row_for(tokens)).map(|(_, row)| row);
-            let own = launched(row).ok_or_else(|| UNTRIED.to_string());
+            let own = launched(row).ok_or_else(|| match given.lacks(row) {
+                Some(key) => Unlaunched::Fails(format!("found no {key}, expected it in every row")),
+                None => Unlaunched::Unknown(UNTRIED.to_string()),
+            });
             let rows = [Some(row), near].into_iter().flatten();
             Some(Case {
                 key: Map::from_iter([("tokens".to_string(), tokens.into())]),
@@ -147,12 +180,17 @@ impl Subject for LayerFile {
         Ok(problems.into_iter().filter_map(case).collect())
     }
 
-    fn put(&mut self, at: usize, launch: &Launch, bench: &Bench<'_>) -> anyhow::Result<()> {
+    fn put(&mut self, at: usize, launch: &Launch, bench: &Bench<'_>) -> anyhow::Result<String> {
         let tokens = self.tokens();
-        let Some(size) = tokens.get(at).copied() else { return Ok(()) };
+        let size = tokens.get(at).copied().context("a row of the file")?;
         let row = row_of(&self.asked(bench, &tokens, true), size, &launch.solver, &launch.params);
+        let text = row.short();
         self.file.set(size, row);
-        Ok(())
+        // By this Triton all of its rows were timed, and none loses.
+        if let Some(by) = bench.triton().filter(|_| self.file.version.is_some()) {
+            self.file.set_version(Some(by));
+        }
+        Ok(text)
     }
 
     fn write(&self) -> anyhow::Result<()> {

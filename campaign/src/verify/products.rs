@@ -9,7 +9,7 @@ use bluefin_serving::Row;
 use bluefin_serving::files::name_of;
 use serde_json::{Map, Value as Json, json};
 
-use super::{Bench, Case, Launch, Subject, launched};
+use super::{Bench, Case, Launch, Subject, Unlaunched, launched};
 use crate::gemm::edit::with_config;
 use crate::gemm::files::{self, CONFIG, Entry, Size};
 use crate::gemm::kind::ProductKind;
@@ -66,7 +66,7 @@ impl Subject for ProductFile {
         for (Entry { size, config }, problem) in products.entries() {
             let config = config.as_ref().context("a config")?;
             let candidate = |config: &Config| {
-                let candidate = products.candidate(config).map_err(|error| error.to_string())?;
+                let candidate = products.candidate(config).map_err(|error| Unlaunched::Unknown(error.to_string()))?;
                 launched(&spec, problem, bench.target(), candidate)
             };
             let (own, known) = (candidate(config), self.known.get(size).and_then(|config| candidate(config).ok()));
@@ -88,11 +88,12 @@ impl Subject for ProductFile {
         Ok(cases)
     }
 
-    fn put(&mut self, at: usize, launch: &Launch, _: &Bench<'_>) -> anyhow::Result<()> {
-        let Some(Entry { size, .. }) = self.entries.get(at) else { return Ok(()) };
-        let edited = with_config(&self.text, size, &config_of(&launch.params), 1000.0 * launch.median_ms);
+    fn put(&mut self, at: usize, launch: &Launch, _: &Bench<'_>) -> anyhow::Result<String> {
+        let Entry { size, .. } = self.entries.get(at).context("an entry of the file")?;
+        let config = config_of(&launch.params);
+        let edited = with_config(&self.text, size, &config, 1000.0 * launch.median_ms);
         self.text = edited.with_context(|| self.path.display().to_string())?;
-        Ok(())
+        Ok(row(&config).short())
     }
 
     fn write(&self) -> anyhow::Result<()> {

@@ -4,6 +4,8 @@ use bluefin_common::candidate::Candidate;
 use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use serde::Serialize;
 
+use super::Unlaunched;
+
 /// What a row of a file is worth.
 #[derive(Clone, Debug, Serialize)]
 pub struct Worth {
@@ -53,7 +55,7 @@ pub enum Verdict {
 /// What is timed for a row.
 pub(super) struct Contenders<'a> {
     /// What the row launches, or why that is nothing.
-    pub own: Result<&'a Candidate, &'a str>,
+    pub own: Result<&'a Candidate, &'a Unlaunched>,
     /// What is launched without the file.
     pub default: Option<&'a Candidate>,
     /// What another row launches.
@@ -115,6 +117,7 @@ impl Worth {
         let verdict = match (own, time, default) {
             (Ok(own), _, _) if Some(own) == untuned => Verdict::Default,
             _ if failure.is_some() => Verdict::Fails,
+            (Err(Unlaunched::Fails(_)), _, _) => Verdict::Fails,
             (_, Some(time), Some(default)) => time.against(default),
             // The default can not be launched.
             (_, Some(_), None) => Verdict::Faster,
@@ -123,7 +126,10 @@ impl Worth {
         let best = [time, default, known].into_iter().flatten().map(|time| time.median_ms).reduce(f64::min);
         let regret = time.zip(best).map(|(time, best)| time.median_ms / best - 1.0);
         let reason = failure.map(|failure| format!("{}: {}", failure.kind.name(), failure.detail));
-        let reason = reason.or_else(|| own.err().map(ToString::to_string));
+        let reason = reason.or_else(|| {
+            let (Unlaunched::Unknown(reason) | Unlaunched::Fails(reason)) = own.err()?;
+            Some(reason.clone())
+        });
         Self { verdict, time, default, known, regret, reason }
     }
 }

@@ -131,7 +131,7 @@ fn check_one(file: &Found, all: &[Found], strictness: &Strictness) -> FileReport
 }
 
 /// What an error says besides its file.
-fn said(error: &Error) -> String {
+pub(crate) fn said(error: &Error) -> String {
     match error {
         Error::Torn { line, column, found, .. } => {
             format!("line {line}, column {column}: found {found}, expected JSON")
@@ -195,6 +195,7 @@ fn check_document(file: &Found, document: &Document, findings: &mut Findings<'_>
         }
         match batch_size(key) {
             None => findings.add(Rule::Key, key, format!("found {key:?}, expected a batch size")),
+            Some(..=0) => findings.add(Rule::Key, key, format!("found {key:?}, expected a batch size from 1 on")),
             Some(size) => {
                 if !sizes.insert(size) {
                     findings.add(Rule::Key, key, "found the batch size twice, expected once: the last row counts");

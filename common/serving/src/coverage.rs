@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::check::said;
 use crate::engine::Engine;
 use crate::file::ConfigFile;
 use crate::files::{Found, name_of};
@@ -19,7 +20,7 @@ use crate::version::Version;
 pub enum Presence {
     /// With a row for each batch size of the ladder, of the Triton at hand if both are known.
     Tuned,
-    /// Made with another Triton than the one at hand, or it does not say with which.
+    /// Made with another Triton than the one at hand.
     OtherTriton,
     /// Without rows for some batch sizes of the ladder, which the nearest row rules.
     Gaps,
@@ -54,6 +55,8 @@ pub struct Covered {
     pub triton: Option<Version>,
     /// Batch sizes of the ladder without a row.
     pub gaps: Vec<i64>,
+    /// Why it can not be read.
+    pub reason: Option<String>,
 }
 
 /// Looks for files as the engine's loader does: by the name to the letter, in the order of `files`; SGLang's of the Triton at hand first, then
@@ -81,24 +84,36 @@ fn covered(
     triton: Option<&Version>,
 ) -> Covered {
     let name = name.build(engine);
-    let none =
-        Covered { name: name.clone(), presence: Presence::Missing, path: None, triton: None, gaps: LADDER.to_vec() };
+    let none = Covered {
+        name: name.clone(),
+        presence: Presence::Missing,
+        path: None,
+        triton: None,
+        gaps: LADDER.to_vec(),
+        reason: None,
+    };
     let Some(found) = by_name.get(&name).and_then(|group| group.first()) else { return none };
     let path = Some(found.path.clone());
-    let document = found.document.as_ref().ok().cloned();
-    let config = document.and_then(|document| ConfigFile::of_document(&found.path, document, engine).ok());
-    let Some(config) = config else {
-        return Covered { presence: Presence::Broken, path, triton: found.folder.clone(), ..none };
+    let config = match &found.document {
+        Ok(document) => ConfigFile::of_document(&found.path, document.clone(), engine).map_err(|error| said(&error)),
+        Err(error) => Err(said(error)),
+    };
+    let config = match config {
+        Ok(config) => config,
+        Err(reason) => {
+            let (triton, reason) = (found.folder.clone(), Some(reason));
+            return Covered { presence: Presence::Broken, path, triton, reason, ..none };
+        }
     };
     let made_with = found.folder.clone().or(config.version.clone());
     let gaps: Vec<i64> = LADDER.into_iter().filter(|size| config.row(*size).is_none()).collect();
-    let is_other = triton.is_some() && made_with.as_ref() != triton;
+    let is_other = triton.zip(made_with.as_ref()).is_some_and(|(at_hand, made_with)| at_hand != made_with);
     let presence = match (is_other, gaps.is_empty()) {
         (true, _) => Presence::OtherTriton,
         (false, false) => Presence::Gaps,
         (false, true) => Presence::Tuned,
     };
-    Covered { name, presence, path, triton: made_with, gaps }
+    Covered { name, presence, path, triton: made_with, gaps, reason: None }
 }
 
 #[cfg(test)]

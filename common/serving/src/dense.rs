@@ -1,4 +1,4 @@
-//! The products with block-quantised weights around a model's experts, on one rank: N and K as their config files name them.
+//! The products with block-quantised weights of a model besides its experts, on one rank: N and K as their config files name them.
 
 use serde::Serialize;
 
@@ -106,7 +106,7 @@ impl Model {
             [(names[0], size.saturating_mul(2) / tp, hidden), (names[1], hidden, size / tp)]
         };
         let mut products = Vec::new();
-        if self.number("first_k_dense_replace").is_some_and(|layers| layers > 0) {
+        if !self.has_experts() || self.number("first_k_dense_replace").is_some_and(|layers| layers > 0) {
             let size = self.number("intermediate_size")?;
             products.extend(two(["gate_up_proj", "down_proj"], size));
         }

@@ -22,7 +22,7 @@ use crate::file::ConfigFile;
 use crate::installed::Source;
 use crate::row::{GROUP, K, M, N, Row, SPLIT_K, USE_TMA};
 use crate::shapes::MoeShape;
-use crate::space::{Tuned, axes, launched};
+use crate::space::{Tuned, around, axes, launched};
 
 /// How tokens are sent to experts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,6 +59,8 @@ pub struct Asked<'a> {
     pub known: Option<&'a ConfigFile>,
     /// Whether the space is tried; else those rows alone.
     pub searched: bool,
+    /// Whether values around those of the engine's tuner are tried as well.
+    pub is_widened: bool,
     /// Rows of the first product by batch size, where the second has rows of its own. The spec is of the second then; what it is compared
     /// with is the row of the first, by which it is launched else, and whose BLOCK_SIZE_M it has, as both share what is sorted.
     pub down: Option<&'a BTreeMap<i64, Row>>,
@@ -82,6 +84,7 @@ pub const SPEC_FILE: &str = "spec.toml";
 /// If layers whose weights are stored so are not known here.
 pub fn files(asked: &Asked<'_>, source: &Source) -> Result<BTreeMap<String, String>, Unmade> {
     let asked = &asked.clone().by(source);
+    asked.check_routes()?;
     let operands = Operands::of(asked.shape.storage, asked.half)?;
     let (is_grouped, is_sglangs) = (asked.shape.storage.group().is_some(), asked.is_sglangs());
     let layer = match (is_grouped, is_sglangs) {
@@ -143,8 +146,26 @@ impl<'a> Asked<'a> {
         tokens: &'a [i64],
         routing: &'a Routing,
     ) -> Self {
-        let (is_engines, searched) = (false, true);
-        Self { engine, shape, half, gpu, is_engines, tokens, routing, shipped: None, known: None, searched, down: None }
+        Self {
+            engine,
+            shape,
+            half,
+            gpu,
+            is_engines: false,
+            tokens,
+            routing,
+            shipped: None,
+            known: None,
+            searched: true,
+            is_widened: false,
+            down: None,
+        }
+    }
+
+    /// The same with values around those of the engine's tuner, if that is wanted.
+    #[must_use]
+    pub fn widened(self, is_widened: bool) -> Self {
+        Self { is_widened, ..self }
     }
 
     /// The same for the kernel of `source`.
@@ -170,6 +191,25 @@ impl<'a> Asked<'a> {
     #[must_use]
     pub fn beside(self, shipped: Option<&'a ConfigFile>) -> Self {
         Self { shipped, ..self }
+    }
+
+    /// Whether tokens can be sent to the experts of the rank.
+    fn check_routes(&self) -> Result<(), Unmade> {
+        let MoeShape { experts, topk, .. } = *self.shape;
+        let wrong = |found: String, expected: String| Err(Unmade { found, expected });
+        if topk > experts {
+            return wrong(format!("{topk} experts a token"), format!("at most {experts}, those of the rank"));
+        }
+        let Routing::Counts(counts) = self.routing else { return Ok(()) };
+        if counts.len() != experts as usize {
+            let expected = format!("{experts}, one for each expert of the rank");
+            return wrong(format!("{} counts of how often an expert was taken", counts.len()), expected);
+        }
+        let taken = counts.iter().filter(|count| **count > 0).count();
+        if taken < topk as usize {
+            return wrong(format!("{taken} experts that were taken"), format!("at least {topk}, those of a token"));
+        }
+        Ok(())
     }
 
     fn block_shape(&self) -> Option<[i64; 2]> {
@@ -217,6 +257,11 @@ impl<'a> Asked<'a> {
         let axes = axes(self.engine, self.gpu, &self.tuned());
         let lowered = |(key, values): (&'static str, &'static [i64])| {
             let mut values: Vec<i64> = values.to_vec();
+            if self.is_widened {
+                values.extend(around(self.gpu, key));
+                values.sort_unstable();
+                values.dedup();
+            }
             if let Some(rows) = self.down.filter(|_| key == M) {
                 values = self.tokens.iter().filter_map(|tokens| rows.get(tokens)?.number(M)).collect();
                 values.sort_unstable();
@@ -276,6 +321,13 @@ impl<'a> Asked<'a> {
     fn has_choice(&self, row: &Row) -> bool {
         let is_whole = row.0.contains_key(N) && row.0.contains_key(K);
         self.engine.info().splits_groups && self.shape.storage.group().is_some() && !is_whole
+    }
+
+    /// The first key without which the engine can launch nothing by a row.
+    #[must_use]
+    pub fn lacks(&self, row: &Row) -> Option<&'static str> {
+        let needed: &[&str] = if self.has_choice(row) { &[M, GROUP] } else { &[M, N, K, GROUP] };
+        needed.iter().copied().find(|key| !row.0.contains_key(*key))
     }
 
     /// Whether the kernel can be launched by a row: all block sizes are there, and all values are what it takes.

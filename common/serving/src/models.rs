@@ -11,7 +11,7 @@ pub struct ModelFamily {
     pub names: &'static [&'static str],
     /// The object that holds the sizes of the text part; the config itself where it has none.
     pub text: &'static str,
-    /// Experts.
+    /// Experts; no field where layers are dense.
     pub experts: &'static [&'static str],
     /// Experts a token.
     pub topk: &'static [&'static str],
@@ -176,6 +176,30 @@ pub static FAMILIES: &[ModelFamily] = &[
         ..COMMON
     },
     ModelFamily { names: &["Grok1ForCausalLM", "Grok1AForCausalLM"], experts: &["num_local_experts"], ..COMMON },
+    ModelFamily {
+        names: &[
+            "Gemma2ForCausalLM",
+            "Gemma3ForCausalLM",
+            "Gemma3ForConditionalGeneration",
+            "GlmForCausalLM",
+            "Glm4ForCausalLM",
+            "GraniteForCausalLM",
+            "LlamaForCausalLM",
+            "MistralForCausalLM",
+            "Mistral3ForConditionalGeneration",
+            "Olmo2ForCausalLM",
+            "Phi3ForCausalLM",
+            "Qwen2ForCausalLM",
+            "Qwen2_5_VLForConditionalGeneration",
+            "Qwen3ForCausalLM",
+            "Qwen3VLForConditionalGeneration",
+            "SeedOssForCausalLM",
+        ],
+        experts: &[],
+        topk: &[],
+        intermediate: &["intermediate_size"],
+        ..COMMON
+    },
 ];
 
 /// The row of an architecture.

@@ -78,14 +78,15 @@ fn wrong(path: &Path, place: &str, found: impl Into<String>, expected: impl Into
 const LEAST_GROUP: u32 = 32;
 
 /// What is asked for where a model's config does not tell.
-const NEEDED: &str = "one with experts that is known; what is needed is experts, intermediate size, hidden size and experts a token: \
+const NEEDED: &str = "one with experts that is known; what is needed is experts (num_experts, num_local_experts or n_routed_experts in most configs), \
+    intermediate size of one (moe_intermediate_size or intermediate_size), hidden size (hidden_size) and experts a token (num_experts_per_tok): \
     --moe E,N,K,TOPK says them for any model";
 
 impl Model {
     /// Reads the `config.json` of a model.
     ///
     /// # Errors
-    /// If it is no config, of an architecture that is not known, of one without experts, or its weights are stored as no kernel takes them.
+    /// If it is no config, of an architecture that is not known, or its weights are stored as no kernel takes them.
     pub fn read(path: &Path, asked: AskedType) -> Result<Self, Error> {
         Self::parse(path, &std::fs::read_to_string(path).map_err(Error::at(path))?, asked)
     }
@@ -135,9 +136,11 @@ impl Model {
                 if said.dtype == Some(dtype) { said } else { Storage { dtype: Some(dtype), ..Storage::default() } }
             }
         };
+        let is_dense = family.experts.is_empty();
+        let of_experts = |names: &[&str], what: &str| if is_dense { Ok(0) } else { size(names, what) };
         Ok(Self {
-            experts: size(family.experts, "a number of experts: the model has none, or says it elsewhere")?,
-            topk: size(family.topk, "a number of experts a token")?,
+            experts: of_experts(family.experts, "a number of experts: the model has none, or says it elsewhere")?,
+            topk: of_experts(family.topk, "a number of experts a token")?,
             intermediate: size(family.intermediate, "the intermediate size of an expert")?,
             hidden: size(family.hidden, "the hidden size")?,
             architecture,
@@ -152,6 +155,12 @@ impl Model {
     pub fn of_sizes([experts, intermediate, hidden, topk]: [u32; 4], storage: Storage) -> Self {
         let architecture = format!("{experts},{intermediate},{hidden},{topk}");
         Self { architecture, family: None, config: Json::Null, experts, intermediate, hidden, topk, storage }
+    }
+
+    /// Whether it has a mixture of experts: the layers of others are dense.
+    #[must_use]
+    pub fn has_experts(&self) -> bool {
+        self.experts > 0
     }
 
     /// As its config names it.
@@ -195,6 +204,12 @@ impl Model {
     pub fn moe(&self, engine: Engine, ranks: Ranks, vendor: Vendor) -> Result<MoeShape, String> {
         let (name, Ranks { tp, ep }) = (&self.architecture, ranks);
         let parts = engine.parts_of_an_expert(ranks)?;
+        if self.topk > self.experts {
+            return Err(format!(
+                "{name}: found {} experts a token, expected at most {}, all of them",
+                self.topk, self.experts
+            ));
+        }
         if !self.experts.is_multiple_of(ep) {
             return Err(format!(
                 "{name}: found {} experts on {ep} ranks, expected a number that {ep} divides",

@@ -35,6 +35,24 @@ pub fn axes(engine: Engine, gpu: Gpu, tuned: &Tuned) -> Axes {
     if engine == Engine::SGLANG { sglang_axes(gpu) } else { vllm_axes(gpu, is_16_bit(tuned)) }
 }
 
+/// Values beside those of the engines' tuners: a step further in each direction in which kernels take one.
+#[must_use]
+pub fn around(gpu: Gpu, key: &str) -> &'static [i64] {
+    let is_nvidia = gpu.vendor == Vendor::Nvidia;
+    match key {
+        N => &[16, 512],
+        K if is_nvidia => &[32, 512],
+        K => &[512],
+        GROUP if is_nvidia => &[4, 8],
+        GROUP => &[2, 64],
+        WARPS if is_nvidia => &[2, 16],
+        STAGES if is_nvidia => &[1, 6],
+        STAGES => &[1, 3],
+        WAVES => &[0, 1, 2, 3, 4],
+        _ => &[],
+    }
+}
+
 /// The configs that the engine's tuner begins with, in its order.
 #[must_use]
 pub fn space(engine: Engine, gpu: Gpu, tuned: &Tuned) -> Vec<Row> {

@@ -16,8 +16,8 @@ pub struct Spread {
     /// Over how many ranks.
     #[serde(flatten)]
     pub ranks: Ranks,
-    /// Its mixture of experts.
-    pub moe: MoeShape,
+    /// Its mixture of experts; none of a model whose layers are dense.
+    pub moe: Option<MoeShape>,
     /// Products with block-quantised weights, where they were asked for.
     pub gemms: Vec<GemmShape>,
     /// Whether second products have a file of their own.
@@ -38,7 +38,7 @@ impl Spread {
     /// All models over all ranks, each layer once.
     ///
     /// # Errors
-    /// What does not divide, or that the engine has no files for second products.
+    /// What does not divide, that the engine has no files for second products, or that a model has nothing of what is asked for.
     pub fn all(
         models: &[Model],
         engine: Engine,
@@ -51,9 +51,19 @@ impl Spread {
         }
         let mut all: Vec<Self> = Vec::new();
         for (model, ranks) in models.iter().flat_map(|model| ranks.iter().map(move |ranks| (model, *ranks))) {
-            let moe = model.moe(engine, ranks, vendor)?;
-            let is_separate = moe.topk == model.moe_topk();
+            if !model.has_experts() && !further.gemms {
+                let name = model.architecture();
+                return Err(format!(
+                    "{name}: found no experts, expected some; --gemms tells its products with block-quantised weights"
+                ));
+            }
+            let moe = model.has_experts().then(|| model.moe(engine, ranks, vendor)).transpose()?;
+            let is_separate = moe.as_ref().is_some_and(|moe| moe.topk == model.moe_topk());
             let gemms = if further.gemms { model.gemms(ranks, is_separate) } else { Vec::new() };
+            if moe.is_none() && gemms.is_empty() {
+                let name = model.architecture();
+                return Err(format!("{name}: found no products with block-quantised weights, expected FP8 in blocks"));
+            }
             let model = model.architecture().to_string();
             if !all.iter().any(|one| one.model == model && one.moe == moe && one.gemms == gemms) {
                 all.push(Self { model, ranks, moe, gemms, down: further.down });
@@ -66,9 +76,9 @@ impl Spread {
     #[must_use]
     pub fn files(&self, engine: Engine, gpu: &str) -> Vec<FileName> {
         let gemms = self.gemms.iter().map(|gemm| gemm.file_name(engine, gpu));
-        let moe = self.moe.file_name(engine, gpu);
-        let second = self.down.then(|| moe.clone().second());
-        std::iter::once(moe).chain(second).chain(gemms).collect()
+        let moe = self.moe.as_ref().map(|moe| moe.file_name(engine, gpu));
+        let second = moe.clone().filter(|_| self.down).map(FileName::second);
+        moe.into_iter().chain(second).chain(gemms).collect()
     }
 }
 

@@ -54,6 +54,7 @@ fn a_row_that_loses_to_the_default_is_told_and_replaced() {
     std::fs::write(bench.folder().join(VERIFIED), rows_of(&[FAILS])).unwrap();
     let said = text(&expect(&mut bench.verify(&["--fix"]), 0).stdout);
     assert!(said.contains("4 FAILS   16x16x16 g1 w32 s2: - us, default "), "{said}");
+    assert!(said.contains("; now "), "{said}");
     let fixed = bench.verified();
     assert_eq!((&fixed["4"]["BLOCK_SIZE_K"], &fixed["4"]["SPLIT_K"]), (&128.into(), &1.into()), "{fixed}");
 
@@ -63,6 +64,24 @@ fn a_row_that_loses_to_the_default_is_told_and_replaced() {
     let in_folder = ["verify", "tuned", "--hidden", "16", "--topk", "1", "--device", "gpu", "--fix"];
     let said = text(&expect(&mut bench.command(&in_folder), 0).stdout);
     assert!(said.starts_with(&format!("tuned/{VERIFIED}:\n")), "{said}");
+
+    // What its reader can launch nothing by fails, and is replaced too.
+    std::fs::write(bench.folder().join(VERIFIED), "{\"4\": {}}\n").unwrap();
+    let said = text(&expect(&mut bench.verify(&["--fix"]), 0).stdout);
+    assert!(said.contains("4 FAILS ") && said.contains(": found no BLOCK_SIZE_M, expected it in every row"), "{said}");
+    assert_eq!(bench.verified()["4"]["BLOCK_SIZE_K"], 128);
+    std::fs::write(bench.folder().join(VERIFIED), "{}\n").unwrap();
+    let error = text(&expect(&mut bench.verify(&[]), 1).stderr);
+    assert!(error.contains(".json: found no rows, expected one for each batch size"), "{error}");
+
+    let of_other = VERIFIED.replace("AMD_Instinct_MI300X", "NVIDIA_H200");
+    std::fs::write(bench.folder().join(&of_other), &rows).unwrap();
+    let error = text(
+        &expect(&mut bench.command(&["verify", &of_other, "--hidden", "16", "--topk", "1", "--device", "gpu"]), 2)
+            .stderr,
+    );
+    assert!(error.contains("found a file for NVIDIA_H200, a GPU of sm_90, expected one of gfx942"), "{error}");
+    std::fs::write(bench.folder().join(VERIFIED), &rows).unwrap();
 
     let stranger = format!("triton_3_6_0/{VERIFIED}");
     std::fs::create_dir(bench.folder().join("triton_3_6_0")).unwrap();
@@ -91,9 +110,14 @@ fn scales_of_channels_are_asked_for() {
 #[test]
 fn for_a_row_that_loses_another_is_searched_for() {
     let Some(bench) = Bench::new() else { return };
-    std::fs::write(bench.folder().join(VERIFIED), rows_of(&[RUNS, FAILS])).unwrap();
-    let told = json(&expect(&mut bench.verify(&["--retune", "--budget", "1", "--json"]), 0));
+    let rows = rows_of(&[RUNS, FAILS]).replacen('{', "{\"triton_version\": \"3.0.0\", ", 1);
+    std::fs::write(bench.folder().join(VERIFIED), rows).unwrap();
+    let output = expect(&mut bench.verify(&["--retune", "--budget", "1", "--json"]), 0);
+    let (told, said) = (json(&output), text(&output.stderr));
+    assert!(said.contains("made with Triton 3.0.0, timed with 3."), "{said}");
     let retuned = bench.verified();
+    assert_ne!(retuned["triton_version"], "3.0.0", "the one that all its rows were timed by: {retuned}");
+    assert!(told[0]["rows"][1]["replaced_by"].as_str().unwrap().contains(" g"), "{told:#}");
     assert_ne!(retuned["4"]["num_warps"], 32, "{retuned}");
     if told[0]["rows"][0]["verdict"] != "slower" {
         assert_eq!(retuned["2"]["num_warps"], 1, "{retuned}");
@@ -132,7 +156,10 @@ fn run_workflow(bench: &Bench, folder: &Path, workflow: &str) -> String {
             let value = value.as_str().map(|value| value.replace("${{ github.run_id }}", "7"));
             command.env(name.as_str().unwrap(), value.unwrap());
         }
-        command.current_dir(folder).args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script]);
+        // As a runner calls it: without pipefail, unless the shell is named.
+        let is_named = workflow["defaults"]["run"]["shell"].as_str() == Some("bash");
+        let shell: &[&str] = if is_named { &["--noprofile", "--norc", "-eo", "pipefail"] } else { &["-e"] };
+        command.current_dir(folder).args(shell).args(["-c", script]);
         command.env("PATH", std::env::join_paths(&paths).unwrap()).env("RUNNER_TEMP", bench.folder());
         command.env("HIDDEN", "16").env("TOPK", "1").env("GITHUB_STEP_SUMMARY", bench.folder().join("summary.md"));
         printed += &text(&expect(&mut command, 0).stdout);

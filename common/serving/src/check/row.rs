@@ -1,5 +1,6 @@
 //! Checks of one row: keys, values, and whether the kernel can be launched by it.
 
+use bluefin_common::arch::Vendor;
 use serde_json::Value as Json;
 
 use super::{Findings, Rule, Strictness, gpu_of, row_of};
@@ -83,6 +84,12 @@ fn check_value(place: &FileFacts<'_>, key: &str, name: &str, value: &Json, findi
         findings.add(Rule::UnknownKey, key, message);
         return;
     }
+    let is_amds = [WAVES, NONKDIM, KPACK].contains(&name);
+    if is_amds && place.is_triton && place.gpu.is_some_and(|gpu| gpu.vendor == Vendor::Nvidia) {
+        let message = format!("found {name:?}, expected it for AMD's GPUs alone: Triton does not know it for others");
+        findings.add(Rule::UnknownKey, key, message);
+        return;
+    }
     let wrong = |expected: &str| format!("{name}: found {value}, expected {expected}");
     let number = value.as_i64();
     if name == USE_TMA {
@@ -125,7 +132,7 @@ fn check_fit(place: &FileFacts<'_>, key: &str, row: &Row, findings: &mut Finding
     if let Some(reason) = misfit(&launched, place.dtype, gpu) {
         findings.add(Rule::Memory, key, format!("{}: found {reason}", row.short()));
     }
-    let triton = place.triton.as_ref().or(findings.strictness.triton.as_ref());
+    let triton = findings.strictness.triton.as_ref().or(place.triton.as_ref());
     if triton.is_some_and(|triton| compiler_fails(&launched, place.dtype, gpu, triton)) {
         findings.add(Rule::Compiler, key, format!("{}: found a tile for which Triton's compiler fails", row.short()));
     }

@@ -7,7 +7,7 @@ bluefin_common::check_rules! {
     Version "version" Error "triton_version is no version, or the engine's loader takes none"
     OtherTriton "other-triton" Warning "The file was made with another Triton than the one at hand"
     Row "row" Error "A row is no object, or lacks a block size"
-    UnknownKey "unknown-key" Error "A row has a key that no launcher of the engine takes"
+    UnknownKey "unknown-key" Error "A row has a key that no launcher of the engine takes, or that Triton does not know for such a GPU"
     Value "value" Error "A value is no whole number from 1 on, or a tile is no power of two"
     Block "block" Error "BLOCK_SIZE_K does not divide the block of the scales: the engine computes what is wrong"
     Lowered "lowered" Note "BLOCK_SIZE_K is above the block, to which the engine lowers it"

@@ -33,6 +33,7 @@ fn each_finding_names_file_row_and_what_was_expected() {
     assert!(one(", \"num_ctas\": 1").is_empty());
     for (fields, expected) in [
         (", \"num_wraps\": 4", "64: error unknown-key: found \"num_wraps\", expected BLOCK_SIZE_M, BLOCK_SIZE_N"),
+        (", \"kpack\": 2", "64: error unknown-key: found \"kpack\", expected it for AMD's GPUs alone"),
         (", \"num_warps\": 3", "64: error value: num_warps: found 3, expected a power of two"),
         (", \"num_stages\": 0", "64: error value: num_stages: found 0, expected a whole number from 1 on"),
         (", \"num_stages\": \"3\"", "64: error value: num_stages: found \"3\", expected a whole number from 1 on"),
@@ -48,6 +49,7 @@ fn each_finding_names_file_row_and_what_was_expected() {
     assert_eq!(all("{\"1\": 7}"), format!("{NAME}: 1: error row: found 7, expected an object of block sizes"));
     assert!(all("{\"1\": {}}").contains("1: error row: found no BLOCK_SIZE_M, expected it in every row"));
     assert_eq!(all("{\"best\": {}}"), format!("{NAME}: best: error key: found \"best\", expected a batch size"));
+    assert_eq!(all("{\"0\": {}}"), format!("{NAME}: 0: error key: found \"0\", expected a batch size from 1 on"));
     let twice = all(&format!("{{\"1\": {0}, \"1\": {0}}}", row("")));
     assert_eq!(twice, format!("{NAME}: 1: error key: found the batch size twice, expected once: the last row counts"));
     let torn = all("{\"1\": {");

@@ -2,19 +2,22 @@
 
 use std::path::PathBuf;
 
-use bluefin_campaign::usage;
-use bluefin_common::arch::Vendor;
+use bluefin_common::arch::{Architecture, Vendor};
 use bluefin_serving::Engine;
 use bluefin_serving::asked::{WeightType, numbers};
 use bluefin_serving::device::architecture_of;
 use bluefin_serving::quantised::Storage;
-use bluefin_serving::shapes::{AskedType, Model};
+use bluefin_serving::shapes::{AskedType, Model, MoeShape};
 use bluefin_serving::spread::{Further, Spread};
+use clap::builder::NonEmptyStringValueParser;
 
+use crate::usage;
+
+/// The flags that say them.
 #[derive(clap::Args)]
 pub struct ModelArgs {
     /// A model's config.json
-    #[arg(value_name = "CONFIG", required_unless_present = "moe")]
+    #[arg(value_name = "CONFIG")]
     models: Vec<PathBuf>,
     /// A mixture of experts by its sizes: experts, intermediate size, hidden size, experts a token
     #[arg(long, value_name = "E,N,K,TOPK", value_parser = numbers::<4>)]
@@ -47,10 +50,12 @@ pub struct ModelArgs {
     #[arg(long)]
     pub down: bool,
     /// GPUs, as their driver names them: 'NVIDIA H200'
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub gpu: Vec<String>,
 }
 
+/// That the table of architectures has no such GPU.
+#[must_use]
 pub fn unknown_gpu(gpu: &str) -> anyhow::Error {
     usage(format!(
         "--gpu {gpu:?}: found no such GPU in the table of architectures, expected a name such as 'NVIDIA H200'"
@@ -65,10 +70,21 @@ impl ModelArgs {
         Spread::all(&self.models()?, self.engine, &ranks, self.vendor(), further).map_err(usage)
     }
 
-    /// The GPU, of which one is asked for.
-    pub fn one_gpu(&self) -> anyhow::Result<String> {
+    /// The mixtures of experts of all models over all ranks, each once.
+    pub fn layers(&self) -> anyhow::Result<Vec<MoeShape>> {
+        Ok(self.spread(false)?.into_iter().filter_map(|one| one.moe).collect())
+    }
+
+    /// The GPU, of which one is asked for. It is of `architecture`, where that and the name are known.
+    pub fn one_gpu(&self, architecture: Option<&Architecture>) -> anyhow::Result<String> {
         match self.gpu.as_slice() {
-            [one] => Ok(one.clone()),
+            [one] => match architecture_of(one).zip(architecture) {
+                Some((found, expected)) if found.name != expected.name => Err(usage(format!(
+                    "--gpu {one:?}: found a GPU of {}, expected one of {}, as the device is",
+                    found.name, expected.name
+                ))),
+                _ => Ok(one.clone()),
+            },
             several => Err(usage(format!("--gpu: found {}, expected one", several.len()))),
         }
     }
@@ -79,6 +95,9 @@ impl ModelArgs {
     }
 
     fn models(&self) -> anyhow::Result<Vec<Model>> {
+        if self.models.is_empty() && self.moe.is_empty() {
+            return Err(usage("found no model, expected a config.json, or the sizes of a layer: --moe E,N,K,TOPK"));
+        }
         let Self { group_size, block_shape, per_channel, zero_points, .. } = *self;
         let dtype = if let AskedType::Of(dtype) = self.dtype.asked { Some(dtype) } else { None };
         let block_shape = block_shape.or(group_size.map(|group| [0, group]));
