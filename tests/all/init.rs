@@ -128,6 +128,43 @@ fn kernels_are_executed_to_see_how_far_they_go() {
     assert!(spec.contains("length = \"n\"  # how many elements\n"), "{spec}");
 }
 
+/// A kernel that ends well by another launch than the usual one is drafted with that, and sizes that are too large become smaller.
+#[test]
+fn launches_are_tried_where_the_usual_one_does_not_end_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#define SIDE 16\n\
+        __global__ void diagonal(float* m, int n) {\n    __shared__ float of[SIDE][SIDE];\n    \
+        for (int i = 0; i < SIDE; ++i) of[i][threadIdx.x] = m[i * n + threadIdx.x];\n    __syncthreads();\n    \
+        for (int i = 0; i < SIDE; ++i) m[i * n + threadIdx.x] = of[threadIdx.x][i];\n}\n\
+        __global__ void total(const float* in, float* sum, int n) {\n    assert(gridDim.x == 1);\n    __shared__ float of[256];\n    \
+        float own = 0;\n    for (int i = threadIdx.x; i < n; i += 256) own += in[i];\n    of[threadIdx.x] = own;\n    __syncthreads();\n    \
+        if (threadIdx.x == 0) { for (int i = 1; i < 256; ++i) own += of[i]; *sum = own; }\n}\n\
+        __global__ void cube(float* p, int a, int b, int c) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
+        if (i < a * b * c) p[(size_t)i * 8] = 1;\n}\n";
+    write(folder.path(), "k.cu", source);
+    for (entry, remark, spec_has) in [
+        (
+            "diagonal",
+            "diagonal is launched by blocks of 16 threads, by the usual ones it ends like this: fault: ",
+            "block = [16]",
+        ),
+        (
+            "total",
+            "total is launched by one block of 256 threads, by the usual ones it ends like this: fault: ",
+            "grid = [1]  # blocks: found by trying",
+        ),
+        ("cube", "kernels: 1", "a = 596\nb = 52\nc = 68\n"),
+    ] {
+        let init = ["init", "k.cu", "--entry", entry, "-o", "spec.toml"];
+        let said = text(&expect(bluefin().current_dir(folder.path()).args(init), 0).stderr);
+        assert!(said.contains(remark) && !said.contains("is a guess"), "{said}");
+        let spec = std::fs::read_to_string(folder.path().join("spec.toml")).unwrap();
+        assert!(spec.contains(spec_has), "{spec}");
+        assert_eq!(checked(folder.path())["right"], 1, "{entry}");
+        std::fs::remove_file(folder.path().join("spec.toml")).unwrap();
+    }
+}
+
 /// A spec from a file's signatures: what is completed is little, and then it is checked.
 #[test]
 fn a_spec_is_written_from_signatures() {

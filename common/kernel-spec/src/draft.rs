@@ -15,7 +15,7 @@ use std::path::Path;
 
 use bluefin_common::problem::DataType;
 
-pub use self::launch::{Axis, Shape};
+pub use self::launch::{Axis, Launch, Shape};
 use crate::host_code::{self, Token};
 use crate::{Bundle, shim};
 
@@ -329,6 +329,32 @@ impl Draft {
         let Some(kernel) = self.kernels.get_mut(kernel) else { return false };
         let unknown = kernel.template.iter_mut().filter(|one| one.number.is_none() && !one.is_said);
         unknown.map(|one| one.default = Some(type_of_all.to_string())).count() > 0
+    }
+
+    /// What else may launch a kernel, where it does not end well as it is drafted.
+    #[must_use]
+    pub fn launches(&self, kernel: usize) -> Vec<Launch> {
+        let Some(kernel) = self.kernels.get(kernel) else { return Vec::new() };
+        let of_template = |word: &str| {
+            let parameter = kernel.template.iter().find(|one| one.name == word && one.number == Some(Number::Whole))?;
+            Some(kernel.number_of(parameter))
+        };
+        let of_text = |word: &str| self.files.values().find_map(|text| host_code::number_of(text, word));
+        kernel.shape.others(|word| word.parse().ok().or_else(|| of_template(word)).or_else(|| of_text(word)))
+    }
+
+    /// Launches a kernel so.
+    pub fn set_launch(&mut self, kernel: usize, launch: Launch) {
+        if let Some(kernel) = self.kernels.get_mut(kernel) {
+            kernel.shape.tried = Some(launch);
+        }
+    }
+
+    /// The same with smaller sizes; `None` if they are the smallest.
+    #[must_use]
+    pub fn smaller(&self) -> Option<Self> {
+        let sizes = lengths::smaller(&self.trial_sizes())?;
+        Some(Self { sizes, ..self.clone() })
     }
 
     /// The spec, with a remark where it has to be completed.

@@ -225,6 +225,25 @@ pub(super) fn defaults(text: &str) -> Vec<(String, i64)> {
     lines.iter().zip(lines.iter().skip(1)).filter_map(one).collect()
 }
 
+/// The number that a text gives to `name`, by a macro or a constant.
+pub(super) fn number_of(text: &str, name: &str) -> Option<i64> {
+    let value = |word: &str| word.trim_matches(['(', ')']).parse().ok();
+    let of_macro = |line: &str| {
+        let mut words = line.strip_prefix("define")?.split_whitespace();
+        (words.next() == Some(name)).then(|| value(words.next()?)).flatten()
+    };
+    let of_constant = || {
+        let tokens = take_apart(text).tokens;
+        tokens.windows(4).find_map(|four| match four {
+            [one, equals, number, end] if one.text == name && equals.text == "=" && end.text == ";" => {
+                value(number.text)
+            }
+            _ => None,
+        })
+    };
+    directives(text).find_map(of_macro).or_else(of_constant)
+}
+
 /// Words that make a function one of the device, or may.
 const KEEPING: [&str; 9] =
     ["__global__", "__device__", "constexpr", "consteval", "auto", "operator", "__attribute__", "decltype", "concept"];

@@ -171,6 +171,37 @@ fn what_a_kernel_reaches_stays() {
     assert_eq!(reached(any), any);
 }
 
+/// What a template is for some arguments goes with it, unless the template is another's.
+#[test]
+fn specialisations_go_with_their_templates() {
+    let (cast, noise) =
+        ("template <class T> __device__ T cast(float x);", "template <class T> __global__ void noise(T* p) { }");
+    let of_cast = "template <> __device__ int cast<int>(float x) { return 1; }";
+    let of_noise = "template <> __global__ void noise<int>(int* p) { curandState s; }";
+    let of_others = "template <> __device__ int theirs<int>(float x) { return 1; }";
+    let kernel = "__global__ void k(int* p) { *p = cast<int>(1); }";
+    let left = reached(&[cast, noise, of_cast, of_noise, of_others, kernel].join("\n"));
+    assert_eq!(left, [cast, of_cast, of_others, kernel].join("\n"));
+}
+
+/// A class that is called like its file is not reached by the file's name.
+#[test]
+fn names_of_files_reach_nothing() {
+    let texts = BTreeMap::from([(
+        "Host.cu".to_string(),
+        "class Host { Unknown a; };\n__global__ void k(int* p) { }".to_string(),
+    )]);
+    let ranges = unreached(&texts, "source = \"Host.cu\"\nentry = \"k\"").remove("Host.cu").unwrap();
+    assert_eq!(blank(&texts["Host.cu"], ranges).trim(), "__global__ void k(int* p) { }");
+}
+
+#[test]
+fn numbers_are_found_by_their_names() {
+    let text = "#define SIDE 16\n#define WIDE (32)\nconst int rows = 8;\nint other = rows;\n";
+    let of = |name| number_of(text, name);
+    assert_eq!((of("SIDE"), of("WIDE"), of("rows"), of("other"), of("SID")), (Some(16), Some(32), Some(8), None, None));
+}
+
 /// Heads in which a kernel's name, or a variable's, is not the first that looks like one.
 #[test]
 fn kernels_and_variables_are_seen_whatever_their_heads_have() {

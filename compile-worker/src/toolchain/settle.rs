@@ -10,7 +10,7 @@ use super::types::{self, Types};
 use crate::error::Error;
 
 /// Types that a template may be for where it does not compile for float.
-const TYPES: [&str; 6] = ["int", "half", "float4", "float2", "float3", "double"];
+const TYPES: [&str; 7] = ["int", "half", "half2", "float4", "float2", "float3", "double"];
 
 /// Puts clang's types in the place of those that the text spells. A file of `folder` that does not compile alone gives way to one beside
 /// it that includes it and does; templates that do not compile get other types. What is left to be told is returned.

@@ -1,5 +1,8 @@
 //! How a kernel is launched, as far as its text tells: the axes that it uses, and how many elements are along each.
 
+use std::collections::BTreeMap;
+
+use super::lengths::{SIDE, THREADS};
 use super::{Parameter, ParameterKind};
 use crate::host_code::Token;
 
@@ -10,7 +13,27 @@ pub struct Shape {
     pub axes: [Axis; 3],
     /// Whether a launch says how much shared memory it has.
     pub has_shared: bool,
+    /// Words that may say how large a block is, those that stand there most often first.
+    pub words: Vec<String>,
+    /// Another launch than that of the axes, which was found by trying.
+    pub tried: Option<Launch>,
 }
+
+/// Blocks of a launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Threads along each axis.
+    pub block: Vec<i64>,
+    /// Whether there is but one.
+    pub is_one: bool,
+}
+
+/// Launches that are tried at most where that of a draft does not end well.
+const MOST_LAUNCHES: usize = 12;
+/// Threads that a block may have.
+const MOST_THREADS: i64 = 1024;
+/// Numbers of the text that are taken for those of a block at most.
+const MOST_NUMBERS: usize = 4;
 
 /// One axis of the grid and its blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +56,56 @@ impl Shape {
     pub(super) fn of(body: &[Token<'_>], parameters: &[Parameter]) -> Self {
         let axes = ["x", "y", "z"].map(|axis| Axis::of(axis, body, parameters));
         let has_shared = body.windows(2).any(|pair| is_pair(pair, "extern", "__shared__"));
-        Self { axes, has_shared }
+        Self { axes, has_shared, words: words(body), tried: None }
+    }
+
+    /// Threads along each axis of a block.
+    #[must_use]
+    pub fn block(&self) -> Vec<i64> {
+        if let Some(tried) = &self.tried {
+            return tried.block.clone();
+        }
+        match self.dimensions() {
+            1 => vec![THREADS],
+            2 => vec![SIDE, SIDE],
+            _ => vec![8, 8, 4],
+        }
+    }
+
+    fn dimensions(&self) -> usize {
+        self.axes.iter().rposition(|axis| axis.threads).map_or(1, |last| last + 1)
+    }
+
+    /// What else may launch it, by what the words of its text stand for: other blocks, and one block alone.
+    pub(super) fn others(&self, number: impl Fn(&str) -> Option<i64>) -> Vec<Launch> {
+        let is_size = |number: &i64| (2..=MOST_THREADS).contains(number);
+        let mut numbers: Vec<i64> = Vec::new();
+        for found in self.words.iter().filter_map(|word| number(word)).filter(is_size) {
+            if !numbers.contains(&found) {
+                numbers.push(found);
+            }
+        }
+        numbers.truncate(MOST_NUMBERS);
+        let all = |side: i64| vec![side; self.dimensions()];
+        let twice = numbers.iter().map(|number| 2 * number).filter(|_| self.dimensions() == 1);
+        let said: Vec<Vec<i64>> = numbers.iter().copied().chain(twice).map(all).collect();
+        let usual: Vec<Vec<i64>> = match self.dimensions() {
+            1 => vec![vec![64], vec![32], vec![1024]],
+            2 => vec![vec![32, 32], vec![32, 8], vec![8, 8]],
+            _ => vec![vec![8, 8, 8], vec![4, 4, 4]],
+        };
+        let of = |is_one: bool| move |block: &Vec<i64>| Launch { block: block.clone(), is_one };
+        let own = self.block();
+        let several = said.iter().map(of(false));
+        let alone = [&own].into_iter().chain(&said).map(of(true));
+        let others = usual.iter().map(of(false)).chain(usual.iter().map(of(true)));
+        let mut found = vec![Launch { block: own.clone(), is_one: false }];
+        for launch in several.chain(alone).chain(others) {
+            if launch.block.iter().product::<i64>() <= MOST_THREADS && !found.contains(&launch) {
+                found.push(launch);
+            }
+        }
+        found.into_iter().skip(1).take(MOST_LAUNCHES).collect()
     }
 }
 
@@ -85,6 +157,18 @@ fn bound(body: &[Token<'_>], at: usize, parameters: &[Parameter]) -> Option<(Str
         expression(body, body.get(from..)?, parameters, true)
     })?;
     Some((bound, by_block))
+}
+
+/// The words of a body that may be numbers or stand for one.
+fn words(body: &[Token<'_>]) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for token in body.iter().filter(|token| is_name(token.text) || token.text.parse::<i64>().is_ok()) {
+        *counts.entry(token.text).or_default() += 1;
+    }
+    let mut words: Vec<(&str, usize)> = counts.into_iter().collect();
+    // A name says more than a number.
+    words.sort_by_key(|(word, count)| (!is_name(word), std::cmp::Reverse(*count)));
+    words.into_iter().map(|(word, _)| word.to_string()).collect()
 }
 
 /// Whether a word tells threads of a block apart, or how many there are.
@@ -194,10 +278,25 @@ mod tests {
     }
 
     #[test]
+    fn other_launches_are_those_that_the_text_says_first() {
+        let launches = |parameters: &str, body: &str| {
+            let text = format!("#define SIDE 16\n__global__ void k({parameters}) {{ {body} }}");
+            let launches = Draft::new(Language::Gpu, "k.cu", &text, |_| None).launches(0);
+            launches.into_iter().map(|Launch { block, is_one }| (block, is_one)).collect::<Vec<_>>()
+        };
+        let of = launches("float* p", "__shared__ float s[SIDE]; s[threadIdx.x] = p[threadIdx.x + SIDE * 40];");
+        assert_eq!(of[..3], [(vec![16], false), (vec![40], false), (vec![32], false)]);
+        assert_eq!((of[4].clone(), of.len()), ((vec![256], true), 12));
+        let of = launches("float* p", "p[threadIdx.y * SIDE + threadIdx.x] = blockIdx.y * 64;");
+        // 64 by 64 are more threads than a block may have, and 16 by 16 are the draft's own.
+        assert_eq!(of[..3], [(vec![16, 16], true), (vec![32, 32], false), (vec![32, 8], false)]);
+    }
+
+    #[test]
     fn axes_are_told_apart() {
         let body = "extern __shared__ float s[]; int col = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y; \
             if (row < m && col < n) p[row * n + col] = s[row];";
-        let Shape { axes: [x, y, z], has_shared } = shape("float* p, int m, int n", body);
+        let Shape { axes: [x, y, z], has_shared, .. } = shape("float* p, int m, int n", body);
         assert!(has_shared);
         let of = |bound: &str| Axis { threads: true, blocks: true, bound: Some(bound.to_string()), by_block: false };
         assert_eq!(x, of("n"));

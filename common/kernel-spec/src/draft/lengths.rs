@@ -54,6 +54,14 @@ pub(super) fn sizes(kernels: &[Kernel]) -> BTreeMap<String, i64> {
     order.iter().enumerate().map(|(at, name)| ((*name).to_string(), value(at, name))).collect()
 }
 
+/// Sizes that are still several, and no products of each other; `None` if these are the smallest.
+pub(super) fn smaller(sizes: &BTreeMap<String, i64>) -> Option<BTreeMap<String, i64>> {
+    let least = |value: i64| (value % 2 == 0).then_some(value / 2);
+    let smaller: BTreeMap<String, i64> =
+        sizes.iter().map(|(name, value)| (name.clone(), least(*value).unwrap_or(*value))).collect();
+    (smaller != *sizes).then_some(smaller)
+}
+
 /// What a size is called: a name that no buffer has.
 pub(super) fn free_name(name: &str, is_buffer: impl Fn(&str) -> bool) -> String {
     if is_buffer(name) { format!("{name}_size") } else { name.to_string() }
@@ -110,7 +118,7 @@ impl Draft {
         self.lengths = longest.into_iter().map(length).collect();
     }
 
-    fn trial_sizes(&self) -> BTreeMap<String, i64> {
+    pub(super) fn trial_sizes(&self) -> BTreeMap<String, i64> {
         if !self.sizes.is_empty() {
             return self.sizes.clone();
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use bluefin_common::structure::MAX_BYTES;
 
-use super::lengths::{self, NAME, SIDE, SIZE, THREADS};
+use super::lengths::{self, NAME, SIZE};
 use super::{Axis, Draft, Field, Kernel, Language, Parameter, ParameterKind, Shape, Usage, structure};
 
 /// Bytes of shared memory that a launch says where a kernel has some: enough for most.
@@ -292,15 +292,11 @@ fn write_solver(text: &mut String, draft: &Draft, kernel: &Kernel, shared: &Shar
 
 /// Grid and block of a kernel, of the axes that it uses. How many elements are along one is what its text says, else the next of its sizes.
 fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt::Result {
-    let Shape { axes, has_shared } = &kernel.shape;
+    let Shape { axes, has_shared, tried, .. } = &kernel.shape;
     let is_used = |axis: &Axis| axis.threads || axis.blocks;
     let used = axes.iter().rposition(is_used).map_or(1, |last| last + 1);
-    let wide = axes.iter().rposition(|axis| axis.threads).map_or(1, |last| last + 1);
-    let blocks: &[i64] = match wide {
-        1 => &[THREADS],
-        2 => &[SIDE, SIDE],
-        _ => &[8, 8, 4],
-    };
+    let blocks = kernel.shape.block();
+    let is_one = tried.as_ref().is_some_and(|tried| tried.is_one);
     let bounds: Vec<&str> = axes.iter().filter_map(|axis| axis.bound.as_deref()).collect();
     let is_free = |name: &&str| !bounds.iter().any(|bound| bound.split([' ', '(', ')']).any(|word| word == *name));
     let mut free = lengths::names(kernel).filter(is_free);
@@ -312,7 +308,7 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
             0 => axis.blocks || !is_used(axis),
             _ => axis.blocks && (axis.threads || axis.bound.is_some()),
         };
-        if !has_blocks {
+        if !has_blocks || is_one {
             grid.push("1".to_string());
             continue;
         }
@@ -323,7 +319,8 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
             None => format!("\"{elements}\""),
         });
     }
-    writeln!(text, "  grid = [{}]  # blocks", grid.join(", "))?;
+    let found = if tried.is_some() { ": found by trying, as it does not end well by the usual ones" } else { "" };
+    writeln!(text, "  grid = [{}]  # blocks{found}", grid.join(", "))?;
     let blocks: Vec<String> = blocks.iter().map(ToString::to_string).collect();
     writeln!(text, "  block = [{}]  # threads of each", blocks.join(", "))?;
     let (mark, bytes) = if *has_shared { ("", SHARED) } else { ("# ", 1024) };

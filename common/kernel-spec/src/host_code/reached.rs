@@ -24,6 +24,8 @@ struct Declaration<'a> {
     /// What reaches it; nothing of one that is needed whatever is named.
     names: Vec<&'a str>,
     words: Vec<&'a str>,
+    /// Whether it is what a template is for some arguments: `template <> int cast<int>(float)`.
+    is_specialisation: bool,
 }
 
 /// Macros of all texts.
@@ -45,7 +47,10 @@ impl Macros {
 /// put together is reached.
 pub(crate) fn unreached(texts: &BTreeMap<String, String>, named: &str) -> BTreeMap<String, Vec<Range<usize>>> {
     let (mut found, mut names) = (Vec::new(), Vec::new());
-    let roots = || super::tokens(named).into_iter().flat_map(|token| words_of(token.text));
+    // The name of a file reaches nothing that is called like it.
+    let is_file = |token: &Token<'_>| texts.contains_key(token.text.trim_matches('"'));
+    let roots =
+        || super::tokens(named).into_iter().filter(|token| !is_file(token)).flat_map(|token| words_of(token.text));
     let mut reached: BTreeSet<&str> = roots().chain(roots().flat_map(mangled)).collect();
     // What range-based loops call.
     reached.extend(["begin", "end"]);
@@ -58,6 +63,7 @@ pub(crate) fn unreached(texts: &BTreeMap<String, String>, named: &str) -> BTreeM
             None => reached.extend(super::tokens(text).iter().map(|token| token.text)),
         }
     }
+    stay_of_others(&mut found);
     loop {
         let is_named = |name: &&str| reached.contains(name) || names.iter().any(|pasted| pasted.may_be(name));
         let is_reached = |one: &Declaration<'_>| one.names.is_empty() || one.names.iter().any(is_named);
@@ -75,6 +81,17 @@ pub(crate) fn unreached(texts: &BTreeMap<String, String>, named: &str) -> BTreeM
     ranges
 }
 
+/// Specialisations of templates that no text has may be what others need: they stay.
+fn stay_of_others(found: &mut [(&String, Declaration<'_>)]) {
+    let own = found.iter().filter(|(_, one)| !one.is_specialisation).flat_map(|(_, one)| &one.names);
+    let own: BTreeSet<String> = own.map(ToString::to_string).collect();
+    for (_, one) in found.iter_mut().filter(|(_, one)| one.is_specialisation) {
+        if !one.names.iter().all(|name| own.contains(*name)) {
+            one.names.clear();
+        }
+    }
+}
+
 /// A line of the preprocessor: what a macro stands for is reached with it.
 fn of_directive(line: &str) -> Declaration<'_> {
     let mut words = words_of(line).peekable();
@@ -82,7 +99,7 @@ fn of_directive(line: &str) -> Declaration<'_> {
     let names = if is_macro { words.next().into_iter().collect() } else { Vec::new() };
     // A file's name reaches nothing.
     let words = if words.peek() == Some(&"include") { Vec::new() } else { words.collect() };
-    Declaration { range: None, names, words }
+    Declaration { range: None, names, words, is_specialisation: false }
 }
 
 /// A name that a macro puts together, of which these parts are known.
@@ -239,8 +256,13 @@ fn parentheses(head: &[Token<'_>]) -> Vec<usize> {
 fn declaration<'a>(words: &[Token<'a>], last: &[Token<'a>], macros: &Macros) -> Declaration<'a> {
     let range = words.first().zip(last.first()).map(|(first, last)| first.at..last.at + last.text.len());
     let names = names(words, macros).filter(|_| range.is_some());
+    let is_specialisation = is_specialisation(words);
     let words = words.iter().map(|word| word.text).collect();
-    Declaration { range, names: names.unwrap_or_default(), words }
+    Declaration { range, names: names.unwrap_or_default(), words, is_specialisation }
+}
+
+fn is_specialisation(words: &[Token<'_>]) -> bool {
+    matches!(words, [first, second, third, ..] if first.text == "template" && second.text == "<" && third.text == ">")
 }
 
 fn is_word(text: &str) -> bool {
@@ -254,9 +276,13 @@ fn names<'a>(words: &[Token<'a>], macros: &Macros) -> Option<Vec<&'a str>> {
         [first, ..] if macros.instances.contains(first.text) => return Some(Vec::from([INSTANCE])),
         // An instance that is asked for.
         [first, second, ..] if first.text == "template" && second.text != "<" => words.get(1..)?,
-        // One of a template that others may have.
-        [first, second, third, ..] if first.text == "template" && second.text == "<" && third.text == ">" => {
-            return None;
+        _ if is_specialisation(words) => {
+            let plain = words.get(3..)?;
+            // Which classes a class's arguments are is not looked at.
+            if !is_function(plain) {
+                return None;
+            }
+            plain
         }
         _ => without_template(words),
     };
