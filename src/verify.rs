@@ -118,7 +118,7 @@ impl FileKind {
             Some("json") => Ok(Self::Layer),
             Some("yaml" | "yml") => Ok(Self::Products),
             Some("csv") => Err(crate::usage(format!(
-                "{}: found a file of aiter's, whose rows its own operators read: bluefin aiter tune --compare times those before and after",
+                "{}: found a file of aiter's, expected .json, .yaml or a cache of Triton's: bluefin aiter tune --compare times aiter's operators before and after",
                 path.display()
             ))),
             _ => Err(crate::usage(format!(
@@ -188,7 +188,7 @@ impl VerifyArgs {
                 let kernels = kernels.ok_or_else(|| {
                     let first = files.first().map_or(String::new(), |path| path.display().to_string());
                     let expected = "config files of an engine, such as E=8,N=7168,device_name=NVIDIA_H200.json, or with --triton a cache of Triton's";
-                    crate::usage(format!("{first}: found a folder without, expected {expected}"))
+                    crate::usage(format!("{first}: found a folder without any, expected {expected}"))
                 })?;
                 let read = |path: &PathBuf| CacheFolder::read(path, known, kernels);
                 files.iter().map(|path| Ok(Box::new(read(path)?) as Box<dyn Subject>)).collect()

@@ -123,7 +123,7 @@ impl Ladder {
             (named, _) => named,
         };
         let how = How { priors, ..how };
-        let session = self.session(target, &versions, &how)?;
+        let session = self.session(target, &versions, &how, asked.is_widened)?;
         let specs = Specs::for_target(vec![LoadedSpec::load(self.loaded.bundle.clone())?], target);
         let plan = Asked { specs, budget: how.budget, ..Asked::default() };
         let problems: Vec<Problem> = self.problems.iter().map(|(_, problem)| problem.clone()).collect();
@@ -161,11 +161,11 @@ impl Ladder {
         self.problems.iter().flat_map(of_rung).collect()
     }
 
-    /// Results of another kernel, compiler, device, search or beginning are another session.
-    fn session(&self, target: &Target, versions: &str, how: &How) -> anyhow::Result<Session> {
+    /// Results of another kernel, space, compiler, device, search or beginning are another session.
+    fn session(&self, target: &Target, versions: &str, how: &How, is_widened: bool) -> anyhow::Result<Session> {
         let (search, priors) =
             (how.search.as_ref().map(|plan| format!("{plan:?}")), how.priors.map(|blob| blob.to_string()));
-        let said = search.as_deref().into_iter().chain(priors.as_deref());
+        let said = search.as_deref().into_iter().chain(priors.as_deref()).chain(is_widened.then_some("widened"));
         let shaped = [versions, &self.from].into_iter().chain(said).map(str::as_bytes);
         let shaped = Digest::of_parts(digest::VERSIONS, shaped);
         let name = format!("serving-{target}-{}", &shaped.short()[..8]).parse()?;

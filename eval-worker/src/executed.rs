@@ -13,6 +13,7 @@ use bluefin_common::structure::Pointed;
 use bluefin_common::task::{Buffer, Role, Task, Tolerance};
 
 pub use self::mutants::{Mutant, MutantOutcome};
+pub use self::reach::Unreached;
 use crate::check::{Difference, Runs, failure};
 use crate::contents::{Contents, source_of};
 use crate::elements::{Random, is_poison};
@@ -280,11 +281,13 @@ struct Ended {
     failure: Failure,
     /// The buffer that was touched behind its end, and the element.
     beyond: Option<(String, u64)>,
+    /// Whether they may end well with other blocks.
+    of_launch: bool,
 }
 
 impl From<Failure> for Ended {
     fn from(failure: Failure) -> Self {
-        Self { failure, beyond: None }
+        Self { failure, beyond: None, of_launch: false }
     }
 }
 
@@ -299,7 +302,11 @@ impl From<amd::Failure> for Ended {
             },
             amd::Failure::Launch(_) => None,
         };
-        Self { failure: failed(&failure), beyond }
+        let of_launch = match &failure {
+            amd::Failure::Verdict(verdict) => verdict.fault.may_be_of_launch(),
+            amd::Failure::Launch(_) => true,
+        };
+        Self { failure: failed(&failure), beyond, of_launch }
     }
 }
 

@@ -48,7 +48,7 @@ pub struct LayerArgs {
     /// How tokens are sent to experts: uniform, zipf or zipf:EXPONENT, or counts:FILE, a JSON list of how often each expert was taken
     #[arg(long, value_name = "ROUTING", default_value = "uniform")]
     routing: String,
-    /// Try rows around the space of the engine's tuner as well: smaller and larger tiles, groups, warps and stages
+    /// Try further values than the engine's tuner as well: of BLOCK_SIZE_N and K, groups, stages, and warps or waves
     #[arg(long)]
     pub widen: bool,
     /// Batch sizes [default: the 18 of the engines' tuners, 1 to 4096]

@@ -21,6 +21,7 @@ use bluefin_serving::installed::Source;
 use bluefin_serving::kernel::Asked;
 use bluefin_serving::merge::write;
 use bluefin_serving::shapes::MoeShape;
+use bluefin_terminal::failed::quoted;
 use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
 use serde_json::json;
@@ -134,7 +135,7 @@ impl TuneArgs {
     /// The command that tells every candidate.
     fn results_of(&self, tuned: &Tuned) -> String {
         let state = self.store.state.as_deref().or_else(|| (!self.fleet).then(|| Path::new(STATE)));
-        let state = state.map_or(String::new(), |state| format!(" --state {}", state.display()));
+        let state = state.map_or(String::new(), |state| format!(" --state {}", quoted(&state.display().to_string())));
         format!("bluefin results{state} --session {}", tuned.session.name)
     }
 

@@ -25,7 +25,8 @@ fn words_of(session: &Session, place: &StoreArgs) -> String {
 }
 
 /// As a shell takes it for one word.
-fn quoted(word: &str) -> String {
+#[must_use]
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@%+=,".contains(c);
     if word.chars().all(plain) { word.to_string() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }

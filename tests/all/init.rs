@@ -151,9 +151,9 @@ fn launches_are_tried_where_the_usual_one_does_not_end_well() {
         (
             "total",
             "total is launched by one block of 256 threads, by the usual ones it ends like this: fault: ",
-            "grid = [1]  # blocks: found by trying",
+            "  # found by trying: by the usual blocks it ends like this: fault: ",
         ),
-        ("cube", "kernels: 1", "a = 596\nb = 52\nc = 68\n"),
+        ("cube", "sizes are smaller than usual, by which an execution ends like this: ", "a = 596\nb = 52\nc = 68\n"),
     ] {
         let init = ["init", "k.cu", "--entry", entry, "-o", "spec.toml"];
         let said = text(&expect(bluefin().current_dir(folder.path()).args(init), 0).stderr);
@@ -163,6 +163,19 @@ fn launches_are_tried_where_the_usual_one_does_not_end_well() {
         assert_eq!(checked(folder.path())["right"], 1, "{entry}");
         std::fs::remove_file(folder.path().join("spec.toml")).unwrap();
     }
+}
+
+/// What no launch causes is not avoided by another launch.
+#[test]
+fn faults_of_a_kernel_itself_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "__global__ void ptx(float* p) {\n    if (threadIdx.x >= 100) asm volatile(\"ex2.approx.f32 %0, %0;\" : \"+f\"(p[threadIdx.x]));\n    \
+        else p[threadIdx.x] = 100;\n}\n";
+    write(folder.path(), "k.cu", source);
+    let init = ["init", "k.cu", "-o", "spec.toml"];
+    let said = text(&expect(bluefin().current_dir(folder.path()).args(init), 0).stderr);
+    assert!(said.contains("ptx can not be executed as it is drafted") && said.contains("inline PTX"), "{said}");
+    assert!(std::fs::read_to_string(folder.path().join("spec.toml")).unwrap().contains("block = [256]"));
 }
 
 /// A spec from a file's signatures: what is completed is little, and then it is checked.

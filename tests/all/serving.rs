@@ -138,9 +138,11 @@ fn products_of_a_dense_model_are_told() {
     assert!(out.starts_with(&format!("Qwen3ForCausalLM tp=4: no experts\n  {products}{name}")), "{out}");
     let without = ends(2, &ask).1;
     assert!(
-        without.contains("Qwen3ForCausalLM: found no experts, expected some; --gemms tells its products"),
+        without.contains("Qwen3ForCausalLM: found no experts, expected some; bluefin serving shapes --gemms tells"),
         "{without}"
     );
+    let odd = ends(2, &["shapes", &config, "--engine", "vllm", "--tp", "3", "--gemms"]).1;
+    assert!(odd.contains("found 64 as attention heads on 3 ranks, expected a number that 3 divides"), "{odd}");
     let plain = file(folder.path(), "plain.json", &DENSE.replace("quantization_config", "other"));
     let plain = ends(2, &["shapes", &plain, "--engine", "vllm", "--gemms"]).1;
     assert!(plain.contains("found no products with block-quantised weights, expected FP8 in blocks"), "{plain}");
@@ -182,7 +184,10 @@ fn coverage_finds_what_the_loader_finds() {
     assert_eq!((&covered[0]["presence"], &covered[0]["triton"]), (&"tuned".into(), &serde_json::Value::Null));
     std::fs::write(vllm.path().join(&there), "{").unwrap();
     let torn = ends(0, &ask_of_vllm(&config, &vllm.path().display().to_string())).0;
-    assert!(torn.trim_end().ends_with("line 1, column 1: found EOF while parsing an object, expected JSON"), "{torn}");
+    assert!(
+        torn.trim_end().ends_with(": the file: line 1, column 1: found EOF while parsing an object, expected JSON"),
+        "{torn}"
+    );
     let none = ends(2, &["coverage", &config, "--engine", "sglang", "--configs", &configs]).1;
     assert!(none.contains("--gpu: found none, expected the name of a GPU"), "{none}");
 }

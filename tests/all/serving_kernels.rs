@@ -146,8 +146,11 @@ fn the_kernel_is_the_installed_engines_with_what_it_imports_stood_in_for() {
         "{routing}"
     );
     for (counts, expected) in [
-        ("[5]", "found 1 counts of how often an expert was taken, expected 4, one for each expert of the rank"),
-        ("[9, 0, 0, 0]", "found 1 experts that were taken, expected at least 2, those of a token"),
+        ("[5]", "found 1 in the list of --routing, expected 4, one for each expert of a rank"),
+        (
+            "[9, 0, 0, 0]",
+            "found 1 above 0 in the list of --routing, expected at least 2, as a token has so many experts",
+        ),
     ] {
         std::fs::write(bench.folder().join("counts.json"), counts).unwrap();
         let wrong = error(&["--routing", "counts:counts.json"], 2);
@@ -155,7 +158,7 @@ fn the_kernel_is_the_installed_engines_with_what_it_imports_stood_in_for() {
     }
     // A rank of four has one expert, two of which a token would take.
     let few = error(&["--ep", "4"], 2);
-    assert!(few.contains("found 2 experts a token, expected at most 1, those of the rank"), "{few}");
+    assert!(few.contains("found 2 experts a token, expected at most 1: a rank has no more (--ep)"), "{few}");
     let dtype = error(&["--dtype", "int4_w4a16"], 2);
     assert!(dtype.contains("found weights of int4_w4a16, expected 16 bits, fp8_w8a8 or int8_w8a8"), "{dtype}");
 }
@@ -313,16 +316,17 @@ fn a_ladder_is_tuned_and_written_as_the_engine_reads_it() {
     // Once more there is nothing to do, and the file is the same.
     std::fs::remove_file(&path).unwrap();
     let again = json(&expect(bench.command(&tune).args(["--json", "--device", "gpu"]), 0));
-    assert_eq!((again, std::fs::read_to_string(&path).unwrap()), (told, written));
+    assert_eq!((&again, std::fs::read_to_string(&path).unwrap()), (&told, written));
     // What is told of it works as it stands.
     let said = text(&expect(bench.command(&tune).args(["--device", "gpu"]), 0).stdout);
     let results = said.trim_end().rsplit_once("every candidate: bluefin ").unwrap().1.to_string();
     assert!(text(&expect(&mut bench.command(&results.split(' ').collect::<Vec<_>>()), 0).stdout).contains("Searched"));
     let other = text(&expect(bench.command(&TUNE).args(["--device", "gpu", "--gpu", "NVIDIA H200"]), 2).stderr);
     assert!(other.contains("--gpu \"NVIDIA H200\": found a GPU of sm_90, expected one of gfx942"), "{other}");
-    // Rows around the space of the engine's tuner are another session's.
+    // Rows beside the space of the engine's tuner are another session's.
     let widened = json(&expect(bench.command(&tune).args(["--json", "--device", "gpu", "--widen"]), 0));
     assert!(widened[0]["rows"][1]["median_ms"].is_number(), "{widened}");
+    assert_ne!(widened[0]["session"], told[0]["session"]);
     let host = text(&expect(bench.command(&tune).args(["--device", "host"]), 1).stderr);
     assert!(host.contains("does not compile for host, expected a GPU"), "{host}");
 }

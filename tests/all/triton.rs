@@ -349,7 +349,7 @@ fn what_is_verified_is_of_one_kind_with_its_own_flags() {
             2,
             "--per-channel: found a file of tune_gemm.py, expected a config file of vLLM or SGLang",
         ),
-        ("cache", 2, "cache: found a folder without, expected config files of an engine"),
+        ("cache", 2, "cache: found a folder without any, expected config files of an engine"),
         (
             "notes.txt",
             2,

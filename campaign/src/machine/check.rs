@@ -20,7 +20,7 @@ use bluefin_common::target::Target;
 use bluefin_common::task::{Task, TaskRef};
 use bluefin_compile_worker::toolchain::{CompileAssignment, Compiled};
 use bluefin_compile_worker::{self as compile_worker, Limits, Workshop};
-use bluefin_eval_worker::executed::{Executed, Executor, Guarded, Mutant, MutantOutcome, Posed};
+use bluefin_eval_worker::executed::{Executed, Executor, Guarded, Mutant, MutantOutcome, Posed, Unreached};
 use bluefin_producer::plan::{Asked, Plan};
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -176,16 +176,16 @@ impl Checking {
     ///
     /// # Errors
     /// If something fails that no candidate is to blame for.
-    pub async fn reach(self) -> anyhow::Result<Vec<Attempt<BTreeMap<String, u64>>>> {
+    pub async fn reach(self) -> anyhow::Result<Vec<Result<BTreeMap<String, u64>, Unreached>>> {
         let mut all = Vec::new();
         for job in &self.jobs {
             let Compiled { task, built, .. } = self.bench.compile_all(job).await?;
             for built in built {
                 all.push(match (&task, built) {
-                    (_, Err(failure)) => Err(failure),
+                    (_, Err(failure)) => Err(failure.into()),
                     (TaskRef::Inline(task), Ok(built)) => self.bench.reach(task, built).await?,
                     // No jobs follow here, so that none is a blob.
-                    (TaskRef::None | TaskRef::Blob(_), Ok(_)) => Err(no_task()),
+                    (TaskRef::None | TaskRef::Blob(_), Ok(_)) => Err(no_task().into()),
                 });
             }
         }
@@ -264,7 +264,7 @@ impl Bench {
         Ok(toolchain.compile(CompileAssignment { job, session: &self.session, workshop: &self.workshop }).await?)
     }
 
-    async fn reach(&self, task: &Task, built: Built) -> anyhow::Result<Attempt<BTreeMap<String, u64>>> {
+    async fn reach(&self, task: &Task, built: Built) -> anyhow::Result<Result<BTreeMap<String, u64>, Unreached>> {
         let (executor, task, code) = (self.executor.clone(), task.clone(), self.code(&built).await?);
         let reach = move || {
             let loaded = executor.load(&[code]).pop().unwrap_or_else(|| Err(no_task()))?;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bluefin_common::failure::{Attempt, Failure, FailureKind};
+use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::target::Target;
-use bluefin_eval_worker::executed::Executor;
+use bluefin_eval_worker::executed::{Executor, Unreached};
 use bluefin_kernel_spec::Bundle;
 use bluefin_kernel_spec::draft::{Draft, Launch};
 use bluefin_producer::PlanError;
@@ -22,11 +22,15 @@ const MOST_INSTRUCTIONS: u64 = 20_000_000;
 
 /// Failures after which kernels may end well with smaller sizes.
 const OF_SIZES: [FailureKind; 2] = [FailureKind::OutOfMemory, FailureKind::Hang];
-/// Failures after which a kernel may end well by another launch.
-const OF_LAUNCHES: [FailureKind; 2] = [FailureKind::Fault, FailureKind::InvalidLaunch];
 
 /// What came of a kernel: elements by the name of the buffer.
-type Reach = Attempt<BTreeMap<String, u64>>;
+type Reach = Result<BTreeMap<String, u64>, Unreached>;
+
+/// What came of a kernel, and the launch by which that is, where it is not the draft's.
+struct Reached {
+    reach: Reach,
+    tried: Option<(Launch, String)>,
+}
 
 /// Makes the buffers of `draft` as long as its kernels go in them. What is to be told is returned: which of them can not be executed as they are.
 ///
@@ -35,70 +39,72 @@ type Reach = Attempt<BTreeMap<String, u64>>;
 pub async fn set_lengths(draft: &mut Draft) -> anyhow::Result<Vec<String>> {
     let target: Target = TARGET.parse()?;
     let executor = Executor::new(target.arch(), 1, MOST_INSTRUCTIONS)?;
-    let (executor, target) = (&executor, &target);
-    let all = loop {
-        let whole = &*draft;
-        let all = stream::iter(0..whole.kernels.len());
-        let all = all.map(|at| of_kernel(whole, at, executor, target)).buffered(itself::cpus());
-        let all: Vec<(Reach, Option<Tried>)> = all.try_collect().await?;
-        let is_too_large = |reach: &Reach| matches!(reach, Err(failure) if OF_SIZES.contains(&failure.kind));
-        match draft.smaller().filter(|_| all.iter().any(|(reach, _)| is_too_large(reach))) {
-            Some(smaller) => *draft = smaller,
-            None => break all,
-        }
-    };
+    let mut all = of_kernels(draft, &executor, &target).await?;
     let mut remarks = Vec::new();
-    let mut reaches = Vec::with_capacity(all.len());
-    for (at, (reach, tried)) in all.into_iter().enumerate() {
+    let mut smaller = draft.smaller();
+    while let (Some(failure), Some(other)) = (too_large(&all).cloned(), smaller) {
+        let of_other = of_kernels(&other, &executor, &target).await?;
+        smaller = other.smaller();
+        let well = |all: &[Reached]| all.iter().filter(|one| one.reach.is_ok()).count();
+        // A kernel that hangs with any sizes makes those of others no smaller.
+        if well(&of_other) > well(&all) {
+            remarks =
+                vec![format!("sizes are smaller than usual, by which an execution ends like this: {}", told(&failure))];
+            (all, *draft) = (of_other, other);
+        }
+    }
+    for (at, Reached { reach, tried }) in all.iter().enumerate() {
         let name = draft.kernels.get(at).map_or("", |kernel| &kernel.name).to_string();
-        let told = |Failure { kind, detail }: &Failure| {
-            let first = detail.lines().next().unwrap_or_default();
-            format!("{}: {first}", kind.name())
-        };
-        if let Some(Tried { launch, before }) = tried {
+        if let Some((launch, before)) = tried {
             let blocks = if launch.is_one { "one block" } else { "blocks" };
             let block: Vec<String> = launch.block.iter().map(ToString::to_string).collect();
-            let (block, before) = (block.join(" x "), told(&before));
+            let block = block.join(" x ");
             remarks.push(format!(
                 "{name} is launched by {blocks} of {block} threads, by the usual ones it ends like this: {before}"
             ));
-            draft.set_launch(at, launch);
+            draft.set_launch(at, launch.clone(), before);
         }
-        if let Err(failure) = &reach {
+        if let Err(Unreached { failure, .. }) = reach {
             let failure = told(failure);
             remarks.push(format!("{name} can not be executed as it is drafted, how far it goes is a guess: {failure}"));
         }
-        reaches.push(reach.ok());
     }
-    draft.set_reach(reaches.iter().map(Option::as_ref));
+    draft.set_reach(all.iter().map(|one| one.reach.as_ref().ok()));
     Ok(remarks)
 }
 
-/// A launch by which a kernel ends well, and what came of it before.
-struct Tried {
-    launch: Launch,
-    before: Failure,
+async fn of_kernels(draft: &Draft, executor: &Executor, target: &Target) -> anyhow::Result<Vec<Reached>> {
+    let all = stream::iter(0..draft.kernels.len());
+    all.map(|at| of_kernel(draft, at, executor, target)).buffered(itself::cpus()).try_collect().await
+}
+
+/// What came of the first kernel whose sizes may be too large.
+fn too_large(all: &[Reached]) -> Option<&Failure> {
+    let failures = all.iter().filter_map(|one| one.reach.as_ref().err());
+    failures.map(|unreached| &unreached.failure).find(|failure| OF_SIZES.contains(&failure.kind))
+}
+
+/// A failure in a line: of a compiler its first error.
+fn told(Failure { kind, detail }: &Failure) -> String {
+    let line = detail.lines().find(|line| line.contains("error: ")).or_else(|| detail.lines().next());
+    format!("{}: {}", kind.name(), line.unwrap_or_default().trim())
 }
 
 /// How far a kernel of `whole` goes: launched as it is drafted or, if it does not end well so, by the first of others that it ends well by.
-async fn of_kernel(
-    whole: &Draft,
-    kernel: usize,
-    executor: &Executor,
-    target: &Target,
-) -> anyhow::Result<(Reach, Option<Tried>)> {
-    let before = match of_draft(whole.alone(kernel), executor, target).await? {
-        Err(failure) if OF_LAUNCHES.contains(&failure.kind) => failure,
-        reach => return Ok((reach, None)),
+async fn of_kernel(whole: &Draft, kernel: usize, executor: &Executor, target: &Target) -> anyhow::Result<Reached> {
+    let unreached = match of_draft(whole.alone(kernel), executor, target).await? {
+        Err(unreached) if unreached.of_launch => unreached,
+        reach => return Ok(Reached { reach, tried: None }),
     };
+    let before = told(&unreached.failure);
     for launch in whole.launches(kernel) {
         let mut alone = whole.alone(kernel);
-        alone.set_launch(0, launch.clone());
+        alone.set_launch(0, launch.clone(), &before);
         if let Ok(reach) = of_draft(alone, executor, target).await? {
-            return Ok((Ok(reach), Some(Tried { launch, before })));
+            return Ok(Reached { reach: Ok(reach), tried: Some((launch, before)) });
         }
     }
-    Ok((Err(before), None))
+    Ok(Reached { reach: Err(unreached), tried: None })
 }
 
 /// How far the kernel of `alone` goes, with its default params.
@@ -109,15 +115,15 @@ async fn of_draft(alone: Draft, executor: &Executor, target: &Target) -> anyhow:
         |error: PlanError| Failure::new(FailureKind::InvalidLaunch, format!("{:#}", anyhow::Error::from(error)));
     let spec = match LoadedSpec::load(bundle) {
         Ok(spec) => spec,
-        Err(error) => return Ok(Err(invalid(error))),
+        Err(error) => return Ok(Err(invalid(error).into())),
     };
     let problem = match spec.spec.problem(&BTreeMap::new()) {
         Ok(problem) => problem,
-        Err(error) => return Ok(Err(invalid(error.into()))),
+        Err(error) => return Ok(Err(invalid(error.into()).into())),
     };
     let specs = Specs::for_target(vec![spec], target);
     let asked = Asked { specs, budget: CandidateBudget::Candidates(1), ..Asked::default() };
     let checking = Checking::begin(executor.clone(), target, &[problem], &asked, 1).await?;
-    let none = || Err(Failure::new(FailureKind::InvalidLaunch, "found no candidate, expected one"));
+    let none = || Err(Failure::new(FailureKind::InvalidLaunch, "found no candidate, expected one").into());
     Ok(checking.reach().await?.into_iter().next().unwrap_or_else(none))
 }

@@ -186,11 +186,13 @@ impl Subject for LayerFile {
         let row = row_of(&self.asked(bench, &tokens, true), size, &launch.solver, &launch.params);
         let text = row.short();
         self.file.set(size, row);
-        // By this Triton all of its rows were timed, and none loses.
+        Ok(text)
+    }
+
+    fn holds(&mut self, bench: &Bench<'_>) {
         if let Some(by) = bench.triton().filter(|_| self.file.version.is_some()) {
             self.file.set_version(Some(by));
         }
-        Ok(text)
     }
 
     fn write(&self) -> anyhow::Result<()> {

@@ -229,6 +229,19 @@ pub enum Fault {
     Trap { number: u32 },
 }
 
+impl Fault {
+    /// Whether another number of threads or blocks may be without it: a touch out of bounds, a race, a barrier that some do not reach, what the kernel
+    /// gives up at by itself.
+    #[must_use]
+    pub const fn may_be_of_launch(&self) -> bool {
+        match self {
+            Self::OutOfBounds { .. } | Self::Unwritten { .. } | Self::Race { .. } | Self::Barrier { .. } => true,
+            Self::Trap { number } => *number != PTX_TRAP,
+            _ => false,
+        }
+    }
+}
+
 /// Who does not reach a barrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {

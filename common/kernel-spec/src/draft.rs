@@ -339,14 +339,16 @@ impl Draft {
             let parameter = kernel.template.iter().find(|one| one.name == word && one.number == Some(Number::Whole))?;
             Some(kernel.number_of(parameter))
         };
-        let of_text = |word: &str| self.files.values().find_map(|text| host_code::number_of(text, word));
-        kernel.shape.others(|word| word.parse().ok().or_else(|| of_template(word)).or_else(|| of_text(word)))
+        let of_text: BTreeMap<String, i64> = self.files.values().flat_map(|text| host_code::constants(text)).collect();
+        let number =
+            |word: &str| word.parse().ok().or_else(|| of_template(word)).or_else(|| of_text.get(word).copied());
+        kernel.shape.others(number)
     }
 
-    /// Launches a kernel so.
-    pub fn set_launch(&mut self, kernel: usize, launch: Launch) {
+    /// Launches a kernel so, since by its own launch it ends like `before`.
+    pub fn set_launch(&mut self, kernel: usize, launch: Launch, before: &str) {
         if let Some(kernel) = self.kernels.get_mut(kernel) {
-            kernel.shape.tried = Some(launch);
+            kernel.shape.tried = Some((launch, before.to_string()));
         }
     }
 

@@ -6,7 +6,7 @@ mod marks;
 mod namespaces;
 mod reached;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 pub(super) use marks::marks;
@@ -225,23 +225,17 @@ pub(super) fn defaults(text: &str) -> Vec<(String, i64)> {
     lines.iter().zip(lines.iter().skip(1)).filter_map(one).collect()
 }
 
-/// The number that a text gives to `name`, by a macro or a constant.
-pub(super) fn number_of(text: &str, name: &str) -> Option<i64> {
-    let value = |word: &str| word.trim_matches(['(', ')']).parse().ok();
-    let of_macro = |line: &str| {
-        let mut words = line.strip_prefix("define")?.split_whitespace();
-        (words.next() == Some(name)).then(|| value(words.next()?)).flatten()
-    };
-    let of_constant = || {
-        let tokens = take_apart(text).tokens;
-        tokens.windows(4).find_map(|four| match four {
-            [one, equals, number, end] if one.text == name && equals.text == "=" && end.text == ";" => {
-                value(number.text)
-            }
-            _ => None,
-        })
-    };
-    directives(text).find_map(of_macro).or_else(of_constant)
+/// The numbers that a text gives to names, by macros and by constants.
+pub(super) fn constants(text: &str) -> BTreeMap<String, i64> {
+    let tokens = take_apart(text).tokens;
+    let is_end = |token: &Token<'_>| matches!(token.text, ";" | "{" | "}");
+    let statements = tokens.split(is_end).filter_map(|statement| {
+        let [head @ .., name, equals, number] = statement else { return None };
+        let is_constant = head.iter().any(|word| matches!(word.text, "const" | "constexpr"));
+        let number = number.text.parse().ok().filter(|_| is_constant && equals.text == "=")?;
+        Some((name.text.to_string(), number))
+    });
+    statements.chain(numbers(text)).collect()
 }
 
 /// Words that make a function one of the device, or may.

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::check::said;
 use crate::engine::Engine;
+use crate::error::Error;
 use crate::file::ConfigFile;
 use crate::files::{Found, name_of};
 use crate::name::FileName;
@@ -95,8 +96,8 @@ fn covered(
     let Some(found) = by_name.get(&name).and_then(|group| group.first()) else { return none };
     let path = Some(found.path.clone());
     let config = match &found.document {
-        Ok(document) => ConfigFile::of_document(&found.path, document.clone(), engine).map_err(|error| said(&error)),
-        Err(error) => Err(said(error)),
+        Ok(document) => ConfigFile::of_document(&found.path, document.clone(), engine).map_err(|error| reason(&error)),
+        Err(error) => Err(reason(error)),
     };
     let config = match config {
         Ok(config) => config,
@@ -114,6 +115,12 @@ fn covered(
         (false, true) => Presence::Tuned,
     };
     Covered { name, presence, path, triton: made_with, gaps, reason: None }
+}
+
+/// Which part of a file is wrong, and how.
+fn reason(error: &Error) -> String {
+    let place = if let Error::Content { place, .. } = error { place } else { "the file" };
+    format!("{place}: {}", said(error))
 }
 
 #[cfg(test)]

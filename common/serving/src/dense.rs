@@ -59,6 +59,22 @@ impl Model {
         gemms
     }
 
+    /// Whether the layers of a model without experts can be spread over so many ranks.
+    ///
+    /// # Errors
+    /// What does not divide.
+    pub fn divides(&self, tp: u32) -> Result<(), String> {
+        for (field, what) in [("num_attention_heads", "attention heads"), ("intermediate_size", "intermediate size")] {
+            if let Some(size) = self.number(field).filter(|size| !size.is_multiple_of(tp.max(1))) {
+                let name = self.architecture();
+                return Err(format!(
+                    "{name}: found {size} as {what} on {tp} ranks, expected a number that {tp} divides"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Layer, N and K of the products around attention.
     fn attention(&self, tp: u32) -> Option<Vec<(&'static str, u32, u32)>> {
         let hidden = self.number("hidden_size")?;

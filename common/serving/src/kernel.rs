@@ -59,7 +59,7 @@ pub struct Asked<'a> {
     pub known: Option<&'a ConfigFile>,
     /// Whether the space is tried; else those rows alone.
     pub searched: bool,
-    /// Whether values around those of the engine's tuner are tried as well.
+    /// Whether further values than those of the engine's tuner are tried as well.
     pub is_widened: bool,
     /// Rows of the first product by batch size, where the second has rows of its own. The spec is of the second then; what it is compared
     /// with is the row of the first, by which it is launched else, and whose BLOCK_SIZE_M it has, as both share what is sorted.
@@ -162,7 +162,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The same with values around those of the engine's tuner, if that is wanted.
+    /// The same with further values than those of the engine's tuner, if that is wanted.
     #[must_use]
     pub fn widened(self, is_widened: bool) -> Self {
         Self { is_widened, ..self }
@@ -198,16 +198,17 @@ impl<'a> Asked<'a> {
         let MoeShape { experts, topk, .. } = *self.shape;
         let wrong = |found: String, expected: String| Err(Unmade { found, expected });
         if topk > experts {
-            return wrong(format!("{topk} experts a token"), format!("at most {experts}, those of the rank"));
+            return wrong(format!("{topk} experts a token"), format!("at most {experts}: a rank has no more (--ep)"));
         }
         let Routing::Counts(counts) = self.routing else { return Ok(()) };
         if counts.len() != experts as usize {
-            let expected = format!("{experts}, one for each expert of the rank");
-            return wrong(format!("{} counts of how often an expert was taken", counts.len()), expected);
+            let expected = format!("{experts}, one for each expert of a rank");
+            return wrong(format!("{} in the list of --routing", counts.len()), expected);
         }
         let taken = counts.iter().filter(|count| **count > 0).count();
         if taken < topk as usize {
-            return wrong(format!("{taken} experts that were taken"), format!("at least {topk}, those of a token"));
+            let expected = format!("at least {topk}, as a token has so many experts");
+            return wrong(format!("{taken} above 0 in the list of --routing"), expected);
         }
         Ok(())
     }

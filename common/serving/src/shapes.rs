@@ -141,7 +141,10 @@ impl Model {
         Ok(Self {
             experts: of_experts(family.experts, "a number of experts: the model has none, or says it elsewhere")?,
             topk: of_experts(family.topk, "a number of experts a token")?,
-            intermediate: size(family.intermediate, "the intermediate size of an expert")?,
+            intermediate: size(
+                family.intermediate,
+                if is_dense { "the intermediate size" } else { "the intermediate size of an expert" },
+            )?,
             hidden: size(family.hidden, "the hidden size")?,
             architecture,
             family: Some(family),

@@ -35,7 +35,7 @@ pub fn axes(engine: Engine, gpu: Gpu, tuned: &Tuned) -> Axes {
     if engine == Engine::SGLANG { sglang_axes(gpu) } else { vllm_axes(gpu, is_16_bit(tuned)) }
 }
 
-/// Values beside those of the engines' tuners: a step further in each direction in which kernels take one.
+/// Values beside those of the engines' tuners.
 #[must_use]
 pub fn around(gpu: Gpu, key: &str) -> &'static [i64] {
     let is_nvidia = gpu.vendor == Vendor::Nvidia;

@@ -34,6 +34,9 @@ pub struct Further {
     pub down: bool,
 }
 
+/// What there is of a model without experts.
+const OF_DENSE: &str = "; bluefin serving shapes --gemms tells its products with block-quantised weights";
+
 impl Spread {
     /// All models over all ranks, each layer once.
     ///
@@ -53,9 +56,11 @@ impl Spread {
         for (model, ranks) in models.iter().flat_map(|model| ranks.iter().map(move |ranks| (model, *ranks))) {
             if !model.has_experts() && !further.gemms {
                 let name = model.architecture();
-                return Err(format!(
-                    "{name}: found no experts, expected some; --gemms tells its products with block-quantised weights"
-                ));
+                let gemms = if model.gemms(ranks, false).is_empty() { "" } else { OF_DENSE };
+                return Err(format!("{name}: found no experts, expected some{gemms}"));
+            }
+            if !model.has_experts() {
+                model.divides(ranks.tp)?;
             }
             let moe = model.has_experts().then(|| model.moe(engine, ranks, vendor)).transpose()?;
             let is_separate = moe.as_ref().is_some_and(|moe| moe.topk == model.moe_topk());

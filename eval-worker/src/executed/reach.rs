@@ -1,7 +1,7 @@
 //! How far kernels go in buffers whose lengths nobody knows.
 
 use bluefin_common::artifact::Built;
-use bluefin_common::failure::Attempt;
+use bluefin_common::failure::Failure;
 use bluefin_common::task::{Buffer, Task};
 
 use super::{Ended, Executor, Loaded, Placed, contents, fits};
@@ -11,13 +11,28 @@ const SHORT: u64 = 16;
 /// How often lengths between what is needed and what is enough are tried; then they are what is enough.
 const MOST_TRIES: usize = 64;
 
+/// Why it is not known how far launches go.
+#[derive(Clone, Debug)]
+pub struct Unreached {
+    /// What came of them.
+    pub failure: Failure,
+    /// Whether other blocks, or other numbers of them, may end well.
+    pub of_launch: bool,
+}
+
+impl From<Failure> for Unreached {
+    fn from(failure: Failure) -> Self {
+        Self { failure, of_launch: false }
+    }
+}
+
 impl Executor {
     /// How many elements of each buffer of `task` the launches of `built`, which are in `loaded`, go as far as. They are executed with short
     /// buffers first: one that they touch behind its end grows, and they are executed again.
     ///
     /// # Errors
     /// If that can not be done, or does not end well for another reason.
-    pub fn reach(&self, task: &Task, built: &Built, loaded: &Loaded) -> Attempt<Vec<u64>> {
+    pub fn reach(&self, task: &Task, built: &Built, loaded: &Loaded) -> Result<Vec<u64>, Unreached> {
         let run = |lengths: &[u64]| self.touched(&with_lengths(task, lengths), task, built, loaded);
         let mut most = vec![SHORT; task.buffers.len()];
         // What they need at least.
@@ -63,7 +78,7 @@ impl Executor {
         task: &Task,
         built: &Built,
         loaded: &Loaded,
-    ) -> Attempt<Result<Vec<u64>, Beyond>> {
+    ) -> Result<Result<Vec<u64>, Beyond>, Unreached> {
         let before = contents::<&[u8]>(buffers, &[], self.options.seed)?;
         let mut placed = Placed::new(buffers, &before, built.workspace)?;
         match self.run(&mut placed, task.last_draw(built), loaded, None) {
@@ -72,12 +87,12 @@ impl Executor {
                 let sizes = buffers.iter().map(|buffer| buffer.data_type.size() as u64);
                 Ok(Ok(touched.zip(sizes).map(|(bytes, size)| bytes.div_ceil(size)).collect()))
             }
-            Err(Ended { failure, beyond }) => match beyond {
+            Err(Ended { failure, beyond, of_launch }) => match beyond {
                 Some((name, element)) => {
                     let at = buffers.iter().position(|buffer| buffer.name == name && element >= buffer.length);
-                    at.map(|buffer| Err(Beyond { buffer, element })).ok_or(failure)
+                    at.map(|buffer| Err(Beyond { buffer, element })).ok_or(Unreached { failure, of_launch })
                 }
-                None => Err(failure),
+                None => Err(Unreached { failure, of_launch }),
             },
         }
     }

@@ -35,7 +35,8 @@
 #endif
 #if BLUEFIN_CUDA && defined(__AMDGCN__)
 // PTX, which means nothing to an AMD GPU, may stand in functions that a kernel has no use for. One that comes to it traps, and the trap's
-// number (see bluefin-amd's `Fault::Trap`) and line say so. `volatile` stands before a parenthesis in such statements alone.
+// number (see bluefin-amd's `Fault::Trap`) and line say so. What is written `__asm__(...)`, without `volatile`, stays as it is: the C library's
+// headers name functions so. `volatile` before a parenthesis is taken for such a statement: `float volatile (&s)[8]` does not compile.
 #define asm(...) __asm__("s_trap 120")
 #define volatile(...) ("s_trap 120")
 #define __volatile__(...) ("s_trap 120")

@@ -13,10 +13,10 @@ pub struct Shape {
     pub axes: [Axis; 3],
     /// Whether a launch says how much shared memory it has.
     pub has_shared: bool,
-    /// Words that may say how large a block is, those that stand there most often first.
+    /// Words that may say how large a block is: names first, then numbers, each by how often it stands there.
     pub words: Vec<String>,
-    /// Another launch than that of the axes, which was found by trying.
-    pub tried: Option<Launch>,
+    /// Another launch than that of the axes, which was found by trying, and what came of that one.
+    pub tried: Option<(Launch, String)>,
 }
 
 /// Blocks of a launch.
@@ -62,7 +62,7 @@ impl Shape {
     /// Threads along each axis of a block.
     #[must_use]
     pub fn block(&self) -> Vec<i64> {
-        if let Some(tried) = &self.tried {
+        if let Some((tried, _)) = &self.tried {
             return tried.block.clone();
         }
         match self.dimensions() {
@@ -87,6 +87,7 @@ impl Shape {
         }
         numbers.truncate(MOST_NUMBERS);
         let all = |side: i64| vec![side; self.dimensions()];
+        // As a block that loads two tiles has it.
         let twice = numbers.iter().map(|number| 2 * number).filter(|_| self.dimensions() == 1);
         let said: Vec<Vec<i64>> = numbers.iter().copied().chain(twice).map(all).collect();
         let usual: Vec<Vec<i64>> = match self.dimensions() {

@@ -296,7 +296,7 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
     let is_used = |axis: &Axis| axis.threads || axis.blocks;
     let used = axes.iter().rposition(is_used).map_or(1, |last| last + 1);
     let blocks = kernel.shape.block();
-    let is_one = tried.as_ref().is_some_and(|tried| tried.is_one);
+    let is_one = tried.as_ref().is_some_and(|(tried, _)| tried.is_one);
     let bounds: Vec<&str> = axes.iter().filter_map(|axis| axis.bound.as_deref()).collect();
     let is_free = |name: &&str| !bounds.iter().any(|bound| bound.split([' ', '(', ')']).any(|word| word == *name));
     let mut free = lengths::names(kernel).filter(is_free);
@@ -319,8 +319,10 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
             None => format!("\"{elements}\""),
         });
     }
-    let found = if tried.is_some() { ": found by trying, as it does not end well by the usual ones" } else { "" };
-    writeln!(text, "  grid = [{}]  # blocks{found}", grid.join(", "))?;
+    if let Some((_, before)) = tried {
+        writeln!(text, "  # found by trying: by the usual blocks it ends like this: {before}")?;
+    }
+    writeln!(text, "  grid = [{}]  # blocks", grid.join(", "))?;
     let blocks: Vec<String> = blocks.iter().map(ToString::to_string).collect();
     writeln!(text, "  block = [{}]  # threads of each", blocks.join(", "))?;
     let (mark, bytes) = if *has_shared { ("", SHARED) } else { ("# ", 1024) };

@@ -58,6 +58,21 @@ fn each_finding_names_file_row_and_what_was_expected() {
     assert!(version.contains("triton_version: error version: found \"new\", expected a version"), "{version}");
 }
 
+/// What runs is the Triton at hand, whatever made the file.
+#[test]
+fn the_triton_at_hand_goes_before_the_files() {
+    let wide = row(", \"num_warps\": 4").replace("\"BLOCK_SIZE_M\": 64", "\"BLOCK_SIZE_M\": 256");
+    let text = format!("{{\"triton_version\": \"3.6.0\", \"64\": {wide}}}");
+    let rules = |triton: Option<&str>| {
+        let triton = triton.map(|triton| triton.parse().unwrap());
+        let strictness = Strictness { allow: [Rule::Gap, Rule::OtherTriton].into(), triton, ..Strictness::default() };
+        check(&[found(NAME, &text)], &strictness)[0].findings.iter().map(|finding| finding.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(rules(None), [Rule::Compiler]);
+    assert_eq!(rules(Some("3.6.0")), [Rule::Compiler]);
+    assert!(rules(Some("3.8.0")).is_empty());
+}
+
 #[test]
 fn a_name_that_no_loader_builds_is_told_with_the_one_that_it_builds() {
     let text = format!("{{\"64\": {}}}", row(""));

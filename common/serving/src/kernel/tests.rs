@@ -5,6 +5,7 @@ use super::*;
 use crate::engine::Precision;
 use crate::fit::{accumulators, misfit};
 use crate::quantised::Storage;
+use crate::row::WARPS;
 use crate::space::{LADDER, distinct, pruned};
 
 const H100: Gpu = Gpu { vendor: Vendor::Nvidia, shared_memory: 232_448, is_cdna: false };
@@ -33,6 +34,18 @@ fn candidates(spec: &KernelSpec, asked: &Asked<'_>, target: &str, tokens: i64) -
     let solvers = spec.solvers_for(&scope).unwrap();
     let count = |name: &str| spec.candidates(spec.solver(name).unwrap(), &scope, 100_000).unwrap().points.len();
     solvers.iter().map(|solver| (solver.name.clone(), count(&solver.name))).collect()
+}
+
+#[test]
+fn a_widened_space_has_further_values() {
+    let mixtral = shape([8, 7168, 4096, 2], Storage::default());
+    let values = |is_widened: bool, key: &str| {
+        let axes = asked(&mixtral, H100).widened(is_widened).axes();
+        axes.into_iter().find(|(name, _)| *name == key).unwrap().1
+    };
+    assert_eq!((values(false, K), values(true, K)), (vec![64, 128, 256], vec![32, 64, 128, 256, 512]));
+    assert_eq!((values(false, WARPS), values(true, WARPS)), (vec![4, 8], vec![2, 4, 8, 16]));
+    assert_eq!(values(true, M), values(false, M));
 }
 
 #[test]
