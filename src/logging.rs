@@ -26,6 +26,8 @@ pub fn start(format: LogFormat, default: &str) -> anyhow::Result<()> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // It would say so on standard error, and panic amid the work where that fails too: on a disk that is full.
+        .log_internal_errors(false)
         .with_ansi(colour::on(&std::io::stderr()));
     match format {
         LogFormat::Text => builder.with_target(false).init(),

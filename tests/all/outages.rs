@@ -8,7 +8,7 @@ use bluefin_test_support::{Proxy, Redis, RedisOptions, Vhost, free_port, patienc
 use rustix::process::Signal;
 
 use crate::common::fleet::{Fleet, many_problems, noop_spec, on_servers};
-use crate::common::{Running, expect, files, http_get, json, write};
+use crate::common::{Running, bluefin, expect, files, http_get, json, write};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -164,4 +164,21 @@ fn the_monitor_mends_a_session_whose_messages_were_lost() {
     monitor.signal(Signal::TERM);
     assert_eq!(monitor.wait(PATIENCE), Some(0), "{}", fleet.logged());
     assert_eq!(files(&fleet.export("lost", "out")).len(), 5);
+}
+
+/// A log that lies on a disk which is full takes nothing, and what is logged is not what stops the work.
+#[test]
+fn work_goes_on_while_standard_error_takes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    write(
+        folder.path(),
+        "one.txt",
+        "conv -n 1 -c 8 -H 7 -W 7 -k 8 -y 1 -x 1 -p 0 -q 0 -u 1 -v 1 -l 1 -j 1 -m conv -g 1 -F 1 -t 1\n",
+    );
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = bluefin();
+    command.current_dir(folder.path()).args(["tune", "one.txt", "--budget", "1", "--state", "s.db", "-o", "out"]);
+    let running = Running::start(command.env("BLUEFIN_LOG", "debug").stderr(full).stdout(Stdio::null()));
+    assert_eq!(running.wait(PATIENCE), Some(0));
+    assert!(folder.path().join("out/winners.json").is_file());
 }
