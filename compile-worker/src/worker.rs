@@ -224,7 +224,7 @@ impl Worker {
         tokio::join!(self.look_for_queues(&mut queues), gate, machine);
         let mut result = Ok(());
         while let Some(served) = queues.join_next().await {
-            result = result.and(served.unwrap_or_else(|error| Err(Error::Exhausted { reason: error.to_string() })));
+            result = result.and(outcome(served));
         }
         end.take_reason().map_or(result, Err)
     }
@@ -253,7 +253,18 @@ impl Worker {
             pause = if queues.len() > served { self.config.look_every } else { 2 * pause };
             pause = pause.min(SELDOM * self.config.look_every);
             served = queues.len();
-            stop.run_until_cancelled(tokio::time::sleep(pause)).await;
+            let ended = async {
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => None,
+                    Some(ended) = queues.join_next() => Some(ended),
+                }
+            };
+            // A queue ends with the worker: one that ended before it, as by a panic, would never be served again.
+            if let Some(Some(ended)) = stop.run_until_cancelled(ended).await
+                && let Err(error) = outcome(ended)
+            {
+                self.jobs.end.now(error);
+            }
         }
     }
 
@@ -299,4 +310,9 @@ impl Worker {
             Err(error) => self.jobs.machine.doubt(error),
         }
     }
+}
+
+/// What a task that served a queue ended with.
+fn outcome(served: Result<Result<(), Error>, tokio::task::JoinError>) -> Result<(), Error> {
+    served.unwrap_or_else(|error| Err(Error::Exhausted { reason: error.to_string() }))
 }
