@@ -22,6 +22,7 @@ mod fleet;
 mod gpus;
 mod house;
 mod init;
+mod lanes;
 mod limits;
 mod listing;
 mod made;

@@ -66,7 +66,7 @@ template <class T, int LANES = BLUEFIN_WARP> struct WarpReduce {
     BLUEFIN_MEMBER T Sum(T value, int valid = LANES) { return bluefin_reduce(value, cub::Sum(), valid); }
 };
 
-// Values of a warp's lanes up to each of them.
+// Values of a warp's lanes up to each of them. What all of them come to is without the first that is given.
 template <class T, int LANES = BLUEFIN_WARP> struct WarpScan {
     static_assert((LANES & (LANES - 1)) == 0 && LANES <= BLUEFIN_WARP, "lanes are a power of two, of one warp");
     struct TempStorage {};
@@ -98,7 +98,7 @@ template <class T, int LANES = BLUEFIN_WARP> struct WarpScan {
     }
     template <class Join> BLUEFIN_MEMBER void ExclusiveScan(T in, T& out, T first, Join join, T& all) {
         const T scanned = bluefin_scan(in, join), before = bluefin_before(scanned, first);
-        all = join(first, bluefin_last(scanned));
+        all = bluefin_last(scanned);
         out = __lane_id() % LANES == 0 ? first : join(first, before);
     }
     BLUEFIN_MEMBER void InclusiveSum(T in, T& out) { out = bluefin_scan(in, cub::Sum()); }
@@ -198,7 +198,7 @@ template <class T, int X, BlockScanAlgorithm = BLOCK_SCAN_RAKING, int Y = 1, int
             out[i] = value;
             value = next;
         }
-        all = join(first, found.all);
+        all = found.all;
     }
     template <int N, class Join> BLUEFIN_MEMBER void InclusiveScan(T (&in)[N], T (&out)[N], Join join) {
         T all;
@@ -216,7 +216,7 @@ template <class T, int X, BlockScanAlgorithm = BLOCK_SCAN_RAKING, int Y = 1, int
     template <class Join> BLUEFIN_MEMBER void ExclusiveScan(T in, T& out, T first, Join join, T& all) {
         const bluefin_found found = bluefin_scan(in, join);
         out = cooperative_groups::bluefin_rank() == 0 ? first : join(first, found.before);
-        all = join(first, found.all);
+        all = found.all;
     }
     template <class Join> BLUEFIN_MEMBER void InclusiveScan(T in, T& out, Join join) {
         T all;

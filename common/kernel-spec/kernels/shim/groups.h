@@ -95,8 +95,9 @@ template <unsigned lanes, class Parent = thread_block> struct thread_block_tile 
     BLUEFIN_MEMBER static unsigned thread_rank() { return bluefin_rank() & (lanes - 1); }
     BLUEFIN_MEMBER static constexpr unsigned size() { return lanes; }
     BLUEFIN_MEMBER static constexpr unsigned num_threads() { return lanes; }
-    BLUEFIN_MEMBER static unsigned meta_group_rank() { return bluefin_rank() / lanes; }
-    BLUEFIN_MEMBER static unsigned meta_group_size() { return (thread_block::size() + lanes - 1) / lanes; }
+    // Among the tiles of its parent, which is the block or a larger tile.
+    BLUEFIN_MEMBER static unsigned meta_group_rank() { return Parent::thread_rank() / lanes; }
+    BLUEFIN_MEMBER static unsigned meta_group_size() { return (Parent::size() + lanes - 1) / lanes; }
     // Its lanes among those of the warp.
     BLUEFIN_MEMBER static bluefin_mask bluefin_lanes() {
         return (~(bluefin_mask)0 >> (BLUEFIN_WARP - lanes)) << (__lane_id() & ~(lanes - 1));

@@ -123,12 +123,17 @@ BLUEFIN_DEVICE int __uni_sync(bluefin_mask mask, int predicate) {
     return __all_sync(mask, predicate) || !__any_sync(mask, predicate);
 }
 
-// The lanes of `mask` that hold the same value.
+// The lanes of `mask` that hold the same bits.
 template <class T> BLUEFIN_DEVICE bluefin_ballot_result __match_any_sync(bluefin_mask mask, T value) {
+    constexpr int words = (sizeof(T) + 3) / 4;
+    unsigned parts[words] = {};
+    __builtin_memcpy(parts, &value, sizeof(T));
     bluefin_mask same = 0;
     for (int lane = 0; lane < BLUEFIN_WARP; ++lane) {
-        const T other = __shfl_sync(mask, value, lane);
-        if (mask >> lane & 1 && __builtin_memcmp(&other, &value, sizeof(T)) == 0) same |= (bluefin_mask)1 << lane;
+        bool is_same = mask >> lane & 1;
+#pragma unroll
+        for (int i = 0; i < words; ++i) is_same &= __shfl_sync(mask, parts[i], lane) == parts[i];
+        if (is_same) same |= (bluefin_mask)1 << lane;
     }
     return same;
 }

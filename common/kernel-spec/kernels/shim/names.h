@@ -172,8 +172,8 @@ BLUEFIN_DEVICE float abs(float x) { return __builtin_fabsf(x); }
 BLUEFIN_DEVICE double abs(double x) { return __builtin_fabs(x); }
 BLUEFIN_DEVICE long labs(long x) { return x < 0 ? -x : x; }
 BLUEFIN_DEVICE long long llabs(long long x) { return x < 0 ? -x : x; }
-BLUEFIN_DEVICE int umin(unsigned x, unsigned y) { return (int)(y < x ? y : x); }
-BLUEFIN_DEVICE int umax(unsigned x, unsigned y) { return (int)(x < y ? y : x); }
+BLUEFIN_DEVICE unsigned umin(unsigned x, unsigned y) { return y < x ? y : x; }
+BLUEFIN_DEVICE unsigned umax(unsigned x, unsigned y) { return x < y ? y : x; }
 // With a whole exponent, as C++ has it.
 BLUEFIN_DEVICE double pow(double x, int y) { return bluefin_pow(x, y); }
 BLUEFIN_DEVICE double pow(float x, int y) { return bluefin_pow(x, y); }

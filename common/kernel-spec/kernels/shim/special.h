@@ -115,15 +115,18 @@ BLUEFIN_BOTH double bluefin_stirling(double x) {
     p = __builtin_fma(p, z, 1.0 / 12);
     return (x - 0.5) * bluefin_log(x) - x + 0x1.d67f1c864beb5p-1 + p / x;
 }
-// sin(pi x).
-BLUEFIN_BOTH double bluefin_sinpi(double x) {
+// sin(pi (x + more / 2)).
+BLUEFIN_BOTH double bluefin_sine_of_turns(double x, int more) {
     const double n = __builtin_rint(2 * x), r = __builtin_fma(n, -0.5, x) * bluefin_pi;
     const double rest = bluefin_fmod(n, 4);
-    const int quarters = (int)(rest < 0 ? rest + 4 : rest);
+    const int quarters = (int)(rest < 0 ? rest + 4 : rest) + more;
     const double s = quarters & 1 ? bluefin_cosine_part(r, 0) : bluefin_sine_part(r, 0);
     return quarters & 2 ? -s : s;
 }
-BLUEFIN_BOTH double bluefin_cospi(double x) { return bluefin_sinpi(__builtin_fabs(x) > 0x1p52 ? 0.5 : __builtin_fabs(x) + 0.5); }
+// sin(pi x).
+BLUEFIN_BOTH double bluefin_sinpi(double x) { return bluefin_sine_of_turns(x, 0); }
+// cos(pi x), whose zeros have no sign.
+BLUEFIN_BOTH double bluefin_cospi(double x) { return bluefin_sine_of_turns(x, 1) + 0.0; }
 // Relative error 1e-12 away from its zeros.
 BLUEFIN_BOTH double bluefin_lgamma(double x) {
     if (x != x || x == BLUEFIN_INFINITY) return x;

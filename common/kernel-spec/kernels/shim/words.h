@@ -27,7 +27,21 @@
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
 #define __managed__ __attribute__((device))
+#if BLUEFIN_AMD
+// Clang has two words for these bounds on AMD's GPUs, and makes nothing of its launch_bounds there. The second number is waves of a SIMD in HIP,
+// and blocks of a multiprocessor in CUDA.
+#define BLUEFIN_BOUND(threads, ...) __attribute__((amdgpu_flat_work_group_size(1, threads)))
+#if BLUEFIN_CUDA
+#define BLUEFIN_BOUNDS(threads, ...) BLUEFIN_BOUND(threads)
+#else
+#define BLUEFIN_BOUNDS(threads, waves) __attribute__((amdgpu_flat_work_group_size(1, threads), amdgpu_waves_per_eu(waves)))
+#endif
+#define BLUEFIN_FOURTH(first, second, third, fourth, ...) fourth
+#define __launch_bounds__(...) \
+    BLUEFIN_FOURTH(__VA_ARGS__, BLUEFIN_BOUNDS, BLUEFIN_BOUNDS, BLUEFIN_BOUND, )(__VA_ARGS__)
+#else
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#endif
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __builtin_align__(bytes) __attribute__((aligned(bytes)))
