@@ -55,6 +55,7 @@ impl InitArgs {
         if language == Language::Gpu {
             settle(&mut draft, folder(&self.file))?.iter().for_each(|remark| say!("{remark}"));
         }
+        draft.tell_apart();
         anyhow::ensure!(
             draft.has_buffers(),
             "{file}: found no kernel that takes a pointer, expected one: a spec has buffers"
@@ -65,6 +66,12 @@ impl InitArgs {
                 Ok(remarks) => remarks.iter().for_each(|remark| say!("{remark}")),
                 Err(error) => say!("how long buffers are is a guess: {error:#}"),
             }
+        }
+        if language == Language::Python {
+            say!(
+                "lengths, strides and grids of Triton's kernels are guesses; of a program that runs on a GPU, bluefin capture --triton --jit takes \
+                 all of it"
+            );
         }
         write(&output, &draft.spec())?;
         let names: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();

@@ -113,11 +113,11 @@ impl Symbol {
 
     /// The name with namespaces and template arguments, without what is returned and without parameters.
     fn name(&self) -> String {
-        normal(&without_casts(&behind_blank(split(&self.full).0)))
+        normal(&without_casts(&behind_blank(&named(split(&self.full).0))))
     }
 
     fn parameters(&self) -> String {
-        normal_types(split(&self.full).1.unwrap_or_default())
+        normal_types(&named(split(&self.full).1.unwrap_or_default()))
     }
 
     /// The symbol that `entry` names.
@@ -125,17 +125,18 @@ impl Symbol {
         if let Some(same) = found.iter().find(|one| one.symbol == entry) {
             return Ok(&same.symbol);
         }
+        let entry = &named(entry);
         let (name, parameters) = split(entry);
         let (name, bare) = (normal(name), normal(without_arguments(name)));
         let fits = |one: &&Self| parameters.is_none_or(|parameters| one.parameters() == normal_types(parameters));
-        let named =
+        let is_of =
             |full: &str, name: &str| full == name || full.strip_suffix(name).is_some_and(|rest| rest.ends_with("::"));
-        let exact: Vec<&Self> = found.iter().filter(|one| named(&one.name(), &name)).filter(fits).collect();
+        let exact: Vec<&Self> = found.iter().filter(|one| is_of(&one.name(), &name)).filter(fits).collect();
         // Arguments may be spelled in other ways: an alias of a type, a macro, one that is left to its default.
-        let alike = || found.iter().filter(|one| named(without_arguments(&one.name()), &bare)).filter(fits).collect();
+        let alike = || found.iter().filter(|one| is_of(without_arguments(&one.name()), &bare)).filter(fits).collect();
         let found_ones: Vec<&Self> = if exact.is_empty() { alike() } else { exact };
         // So may types of parameters.
-        let is_of_name = |one: &&Self| named(&one.name(), &name) || named(without_arguments(&one.name()), &bare);
+        let is_of_name = |one: &&Self| is_of(&one.name(), &name) || is_of(without_arguments(&one.name()), &bare);
         let may_fit =
             |one: &&Self| parameters.is_none_or(|parameters| may_be(&one.parameters(), &normal_types(parameters)));
         let only = || found.iter().filter(is_of_name).filter(may_fit);
@@ -152,6 +153,11 @@ impl Symbol {
             )),
         }
     }
+}
+
+/// A name without what compilers write for a namespace that has none.
+fn named(name: &str) -> String {
+    name.replace("(anonymous namespace)::", "")
 }
 
 fn listed(symbols: &[&Symbol]) -> String {

@@ -2,10 +2,14 @@
 
 mod build_file;
 mod c;
+mod configs;
+mod constants;
 mod instances;
 mod launch;
 mod lengths;
+mod naming;
 mod python;
+mod said;
 mod structure;
 mod text;
 mod usage;
@@ -15,6 +19,7 @@ use std::path::Path;
 
 use bluefin_common::problem::DataType;
 
+pub use self::configs::Config;
 pub use self::launch::{Axis, Launch, Shape};
 use crate::host_code::{self, Token};
 use crate::{Bundle, shim};
@@ -54,7 +59,7 @@ impl Language {
 }
 
 /// A kernel as its file declares it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kernel {
     /// As its file has it, with the namespace that it is in.
     pub name: String,
@@ -66,6 +71,10 @@ pub struct Kernel {
     pub overload: Option<usize>,
     /// What its text says of a launch.
     pub shape: Shape,
+    /// Of Triton: what its autotuner tries.
+    pub configs: Vec<Config>,
+    /// Whether it was executed and did not end well.
+    pub fails: bool,
 }
 
 /// A parameter of a template.
@@ -239,6 +248,9 @@ impl Draft {
             Language::C => c::functions(text),
             Language::Python => python::kernels(text),
         };
+        if language == Language::Python {
+            configs::set(&mut kernels, text);
+        }
         // The prelude is one that need not lie there.
         if host_code::includes(text).any(|include| include == "prelude.h")
             && !includes.iter().any(|one| one == "prelude.h")
@@ -248,7 +260,8 @@ impl Draft {
         let mut defines = Vec::new();
         if language == Language::Gpu {
             instances::as_launched(&mut kernels, files.values().map(String::as_str));
-            number_overloads(&mut kernels);
+            naming::number_overloads(&mut kernels);
+            said::set(&mut kernels, files.values().map(String::as_str));
             let found = build_file::NAMES.iter().find_map(|name| beside(name)).unwrap_or_default();
             defines = build_file::defines(&found, files.values().map(String::as_str));
         }
@@ -377,91 +390,20 @@ impl Parameter {
         own.into_iter().chain(fields.iter().map(|field| &field.value))
     }
 
+    /// The same, to be changed.
+    fn values_mut(&mut self) -> Vec<&mut Self> {
+        if !matches!(self.kind, ParameterKind::Structure { .. }) {
+            return vec![self];
+        }
+        match &mut self.kind {
+            ParameterKind::Structure { fields, .. } => fields.iter_mut().map(|field| &mut field.value).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether it points to elements, and not to further pointers.
     fn is_buffer(&self) -> bool {
         matches!(self.kind, ParameterKind::Pointer { .. })
-    }
-}
-
-impl TemplateParameter {
-    /// The type that an instance has in its place here: float, but where the name says that elements are counted.
-    fn type_of_instance(&self) -> String {
-        const COUNTING: [&str; 6] = ["index", "idx", "stride", "offset", "size", "int"];
-        let name = self.name.to_lowercase();
-        let counts = COUNTING.iter().any(|word| name.contains(word));
-        self.default.clone().unwrap_or_else(|| if counts { "int" } else { "float" }.to_string())
-    }
-}
-
-/// Says of kernels that share a name which one each is.
-fn number_overloads(kernels: &mut [Kernel]) {
-    let names: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
-    for (index, kernel) in kernels.iter_mut().enumerate() {
-        let of_name = |names: &[String]| names.iter().filter(|name| **name == kernel.name).count();
-        let before = names.get(..index).map_or(0, of_name);
-        kernel.overload = (of_name(&names) > 1).then_some(before + 1);
-    }
-}
-
-/// The arguments that an instance of a kernel gets here: those of a launch in the file or of the template; a type is float or int
-/// otherwise, a number 256, and a bool true.
-impl Kernel {
-    /// Its name as a launch has it, where numbers are macros of these names; with its parameters where others share the name.
-    #[must_use]
-    pub(crate) fn entry(&self, macros: bool) -> String {
-        let arguments = self.template.iter().map(|parameter| {
-            let number = if macros { self.macro_of(parameter) } else { self.number_of(parameter).to_string() };
-            match &parameter.number {
-                None => parameter.type_of_instance(),
-                Some(Number::Enumeration(of)) => format!("static_cast<{of}>({number})"),
-                Some(Number::Whole | Number::Bool) => number,
-            }
-        });
-        let arguments = arguments.collect::<Vec<_>>().join(", ");
-        let name = if arguments.is_empty() { self.name.clone() } else { format!("{}<{arguments}>", self.name) };
-        let types: Vec<&str> = self.parameters.iter().map(|parameter| parameter.spelled.as_str()).collect();
-        if self.overload.is_some() { format!("{name}({})", types.join(", ")) } else { name }
-    }
-
-    /// Whether another one is declared like this, whatever the two do.
-    fn is_declared_as(&self, other: &Self) -> bool {
-        let types = |of: &Self| of.parameters.iter().map(|one| one.spelled.clone()).collect::<Vec<_>>();
-        self.name == other.name && self.template == other.template && types(self) == types(other)
-    }
-
-    /// The same with the numbers themselves.
-    #[must_use]
-    pub fn instance(&self) -> String {
-        self.entry(false)
-    }
-
-    /// Its name without namespaces.
-    #[must_use]
-    pub fn plain_name(&self) -> &str {
-        self.name.rsplit("::").next().unwrap_or_default()
-    }
-
-    /// A macro's name for a number of the template, which is no word of the source.
-    fn macro_of(&self, parameter: &TemplateParameter) -> String {
-        let name = self.plain_name();
-        // An entry that names many of them would be too long with the whole name in each.
-        let letters = if self.template.len() > 4 { 8 } else { usize::MAX };
-        let name: String = name.chars().take(letters).collect();
-        format!("{name}_{}", parameter.name).to_uppercase()
-    }
-
-    fn number_of(&self, parameter: &TemplateParameter) -> i64 {
-        let is_bool = parameter.number == Some(Number::Bool);
-        let is_enumeration = matches!(parameter.number, Some(Number::Enumeration(_)));
-        match parameter.default.as_deref() {
-            Some("true") => 1,
-            Some("false") => 0,
-            default => default.and_then(|default| default.parse().ok()).unwrap_or(match () {
-                () if is_bool => 1,
-                () if is_enumeration => 0,
-                () => 256,
-            }),
-        }
     }
 }
 

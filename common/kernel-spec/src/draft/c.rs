@@ -23,7 +23,7 @@ pub(super) fn kernels(text: &str) -> Vec<Kernel> {
 }
 
 /// The namespaces that are open behind `tokens`: `a::b::`.
-fn namespaces(tokens: &[Token<'_>]) -> String {
+pub(super) fn namespaces(tokens: &[Token<'_>]) -> String {
     let mut open = Vec::new();
     let mut head = 0;
     for (at, token) in tokens.iter().enumerate() {
@@ -82,8 +82,10 @@ fn kernel(tokens: &[Token<'_>], mark: usize) -> Option<Kernel> {
     let mut kernel = declared(&words, before.get(head..)?)?;
     let end = closing(behind, open).unwrap_or(behind.len());
     let body = behind.get(open..end).unwrap_or_default();
+    let pointers: Vec<String> =
+        kernel.parameters.iter().filter(|one| is_pointer(one)).map(|one| one.name.clone()).collect();
     for parameter in &mut kernel.parameters {
-        parameter.usage = Usage::of(&parameter.name, body);
+        parameter.usage = Usage::of(&parameter.name, &pointers, body);
     }
     kernel.shape = Shape::of(body, &kernel.parameters);
     Some(kernel)
@@ -111,7 +113,7 @@ fn declared(words: &[Token<'_>], before: &[Token<'_>]) -> Option<Kernel> {
     let parameters =
         parameters.into_iter().filter(|part| part.first().is_some_and(|first| first.text != "void" || part.len() > 1));
     let parameters = parameters.enumerate().map(|(index, part)| parameter(part, index, &template)).collect();
-    Some(Kernel { name: name.to_string(), template, parameters, overload: None, shape: Shape::default() })
+    Some(Kernel { name: name.to_string(), template, parameters, ..Kernel::default() })
 }
 
 /// What is in `template <...>`.
@@ -242,7 +244,20 @@ fn lanes(name: &str) -> (&str, u32) {
     let vector = name.strip_suffix(['2', '3', '4']).filter(|base| {
         matches!(
             *base,
-            "float" | "double" | "int" | "uint" | "char" | "uchar" | "long" | "longlong" | "__half" | "half"
+            "float"
+                | "double"
+                | "int"
+                | "uint"
+                | "char"
+                | "uchar"
+                | "short"
+                | "ushort"
+                | "long"
+                | "ulong"
+                | "longlong"
+                | "ulonglong"
+                | "__half"
+                | "half"
         )
     });
     let count = name.chars().last().and_then(|last| last.to_digit(10)).unwrap_or(1);
@@ -255,10 +270,16 @@ fn element(name: &str) -> Option<DataType> {
         "double" => DataType::Fp64,
         "_Float16" | "__half" | "half" | "__fp16" => DataType::Fp16,
         "__bf16" | "bfloat" | "__nv_bfloat16" | "nv_bfloat16" | "__hip_bfloat16" | "hip_bfloat16" => DataType::Bf16,
-        "char" | "signed char" | "unsigned char" | "uchar" | "bool" | "int8_t" | "uint8_t" => DataType::Int8,
-        "int" | "unsigned" | "unsigned int" | "uint" | "int32_t" | "uint32_t" => DataType::Int32,
-        "long" | "long long" | "unsigned long" | "unsigned long long" | "size_t" | "int64_t" | "uint64_t"
-        | "longlong" => DataType::Int64,
+        "bool" => DataType::Bool,
+        "char" | "signed char" | "int8_t" | "std::int8_t" => DataType::Int8,
+        "unsigned char" | "uchar" | "uint8_t" | "std::uint8_t" => DataType::Uint8,
+        "short" | "short int" | "int16_t" | "std::int16_t" => DataType::Int16,
+        "unsigned short" | "ushort" | "uint16_t" | "std::uint16_t" => DataType::Uint16,
+        "int" | "int32_t" | "std::int32_t" => DataType::Int32,
+        "unsigned" | "unsigned int" | "uint" | "uint32_t" | "std::uint32_t" => DataType::Uint32,
+        "long" | "long long" | "longlong" | "int64_t" | "std::int64_t" | "ptrdiff_t" => DataType::Int64,
+        "unsigned long" | "unsigned long long" | "ulonglong" | "ulong" | "size_t" | "std::size_t" | "uint64_t"
+        | "std::uint64_t" => DataType::Uint64,
         _ => return None,
     })
 }

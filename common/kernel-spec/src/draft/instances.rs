@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Kernel, TemplateParameter, parts_of};
+use super::{Kernel, TemplateParameter, c, parts_of};
 use crate::host_code::{self, Token, tokens};
 
 /// Types of C++ that consist of these words are known everywhere.
@@ -53,9 +53,9 @@ fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<Vec<&'b [Token
 }
 
 /// What names mean to a whole file.
-struct Known<'a> {
-    /// Types that it declares.
-    types: BTreeSet<&'a str>,
+struct Known<'a, 'b> {
+    /// Types that it declares, and where.
+    types: BTreeMap<&'a str, (&'b [Token<'a>], usize)>,
     /// Macros, which may stand for types.
     macros: BTreeSet<String>,
     /// Parameters of its templates, which are float here.
@@ -64,20 +64,22 @@ struct Known<'a> {
     numbers: BTreeMap<String, i64>,
 }
 
-impl<'a> Known<'a> {
-    fn of(files: &[Vec<Token<'a>>], texts: impl Iterator<Item = &'a str> + Clone) -> Self {
-        let (mut types, mut parameters) = (BTreeSet::new(), BTreeSet::new());
-        let pairs = files.iter().flat_map(|tokens| tokens.iter().zip(tokens.iter().skip(1)));
+impl<'a, 'b> Known<'a, 'b> {
+    fn of(files: &'b [Vec<Token<'a>>], texts: impl Iterator<Item = &'a str> + Clone) -> Self {
+        let (mut types, mut parameters) = (BTreeMap::new(), BTreeSet::new());
+        let pairs = |tokens: &'b [Token<'a>]| tokens.iter().zip(tokens.iter().skip(1)).enumerate();
+        let pairs = files.iter().flat_map(|tokens| pairs(tokens).map(move |(at, pair)| (tokens.as_slice(), at, pair)));
         let (mut before, mut in_alias) = ("", false);
-        for (first, second) in pairs {
+        for (tokens, at, (first, second)) in pairs {
+            let mut is_type = |name: &'a str| _ = types.entry(name).or_insert((tokens, at));
             match first.text {
                 "typename" | "class" if matches!(before, "<" | ",") => _ = parameters.insert(second.text),
                 // A template that is a parameter.
                 "class" if before == ">" => {}
-                "struct" | "class" | "enum" | "using" => _ = types.insert(second.text),
+                "struct" | "class" | "enum" | "using" => is_type(second.text),
                 "typedef" => in_alias = true,
                 ";" => in_alias = false,
-                name if in_alias && second.text == ";" => _ = types.insert(name),
+                name if in_alias && second.text == ";" => is_type(name),
                 _ => {}
             }
             before = first.text;
@@ -105,7 +107,8 @@ impl<'a> Known<'a> {
     }
 
     fn type_(&self, words: &[Token<'a>]) -> Option<String> {
-        let is_known = |name: &str| BUILT_IN.contains(&name) || self.types.contains(name) || self.macros.contains(name);
+        let is_known =
+            |name: &str| BUILT_IN.contains(&name) || self.types.contains_key(name) || self.macros.contains(name);
         let is_word = |text: &str| text.starts_with(|first: char| first.is_alphanumeric() || first == '_');
         let mut spelled = String::new();
         for word in words {
@@ -119,6 +122,11 @@ impl<'a> Known<'a> {
             if is_word(text) && spelled.ends_with(|last: char| last.is_alphanumeric() || last == '_') {
                 spelled.push(' ');
             }
+            // An instance is asked for outside of all namespaces.
+            if !spelled.ends_with("::") {
+                let place = self.types.get(text).and_then(|(tokens, at)| tokens.get(..*at));
+                spelled.push_str(&place.map(c::namespaces).unwrap_or_default());
+            }
             spelled.push_str(text);
         }
         // A parameter alone says nothing.
@@ -129,7 +137,6 @@ impl<'a> Known<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draft::c;
 
     /// What the kernel of `text` is called.
     fn instance(text: &str) -> String {
@@ -160,5 +167,7 @@ mod tests {
         ] {
             assert_eq!(instance(&format!("{head}{launch}\n")), expected, "{launch}");
         }
+        let within = "namespace a { namespace { struct Add { }; template <class T> __global__ void sum(T* out) { }\nvoid f() { sum<Add><<<1, 2>>>(p); } } }";
+        assert_eq!(instance(within), "a::sum<a::Add>");
     }
 }

@@ -15,7 +15,9 @@ pub struct Shape {
     pub has_shared: bool,
     /// Words that may say how large a block is: names first, then numbers, each by how often it stands there.
     pub words: Vec<String>,
-    /// Another launch than that of the axes, which was found by trying, and what came of that one.
+    /// Threads along each axis of a block, as the file launches it.
+    pub said: Option<Vec<i64>>,
+    /// Another launch than that, which was found by trying, and what came of that one.
     pub tried: Option<(Launch, String)>,
 }
 
@@ -56,7 +58,7 @@ impl Shape {
     pub(super) fn of(body: &[Token<'_>], parameters: &[Parameter]) -> Self {
         let axes = ["x", "y", "z"].map(|axis| Axis::of(axis, body, parameters));
         let has_shared = body.windows(2).any(|pair| is_pair(pair, "extern", "__shared__"));
-        Self { axes, has_shared, words: words(body), tried: None }
+        Self { axes, has_shared, words: words(body), said: None, tried: None }
     }
 
     /// Threads along each axis of a block.
@@ -65,6 +67,11 @@ impl Shape {
         if let Some((tried, _)) = &self.tried {
             return tried.block.clone();
         }
+        self.said.clone().unwrap_or_else(|| self.usual())
+    }
+
+    /// The same where nothing is said of it.
+    fn usual(&self) -> Vec<i64> {
         match self.dimensions() {
             1 => vec![THREADS],
             2 => vec![SIDE, SIDE],
@@ -72,7 +79,8 @@ impl Shape {
         }
     }
 
-    fn dimensions(&self) -> usize {
+    /// The axes up to the last along which there are threads.
+    pub(super) fn dimensions(&self) -> usize {
         self.axes.iter().rposition(|axis| axis.threads).map_or(1, |last| last + 1)
     }
 
@@ -99,7 +107,9 @@ impl Shape {
         let own = self.block();
         let several = said.iter().map(of(false));
         let alone = [&own].into_iter().chain(&said).map(of(true));
-        let others = usual.iter().map(of(false)).chain(usual.iter().map(of(true)));
+        let drafted = self.usual();
+        let usual = [&drafted].into_iter().chain(&usual);
+        let others = usual.clone().map(of(false)).chain(usual.map(of(true)));
         let mut found = vec![Launch { block: own.clone(), is_one: false }];
         for launch in several.chain(alone).chain(others) {
             if launch.block.iter().product::<i64>() <= MOST_THREADS && !found.contains(&launch) {

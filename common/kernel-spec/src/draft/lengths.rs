@@ -96,6 +96,8 @@ impl Draft {
     /// [alone](Self::alone); nothing of one that was not.
     pub fn set_reach<'a>(&mut self, reach: impl IntoIterator<Item = Option<&'a BTreeMap<String, u64>>>) {
         self.sizes = self.trial_sizes();
+        let reach: Vec<Option<&BTreeMap<String, u64>>> = reach.into_iter().collect();
+        self.kernels.iter_mut().zip(&reach).for_each(|(kernel, reach)| kernel.fails = reach.is_none());
         let mut longest: BTreeMap<&str, (u64, BTreeSet<&str>)> = BTreeMap::new();
         for (kernel, reach) in self.kernels.iter().zip(reach) {
             for (name, elements) in reach.into_iter().flatten().filter(|(_, elements)| **elements > 0) {

@@ -2,10 +2,40 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Kernel, Parameter, ParameterKind, Shape, Usage};
+use super::{Kernel, Parameter, ParameterKind, Usage};
 
-/// Functions under `@triton.jit`.
+/// Functions under `@triton.jit` that a program launches: those that return something, take no pointer, or that others call and nothing
+/// launches are parts of them.
 pub(super) fn kernels(text: &str) -> Vec<Kernel> {
+    let all = functions(text);
+    let is_pointer = |one: &Parameter| matches!(one.kind, ParameterKind::Pointer { .. });
+    let is_called = |name: &str| {
+        let call = format!("{name}(");
+        let calls =
+            |body: &String| body.match_indices(&call).any(|(at, _)| !body.get(..at).is_some_and(is_within_name));
+        all.iter().any(|(_, body)| calls(body)) && !text.contains(&format!("{name}["))
+    };
+    let returns = |body: &str| {
+        let mut values = body.lines().filter_map(|line| line.trim_start().strip_prefix("return "));
+        values.any(|value| !matches!(value.split('#').next().unwrap_or_default().trim(), "" | "None"))
+    };
+    let is_launched = |(kernel, body): &&(Kernel, String)| {
+        kernel.parameters.iter().any(is_pointer) && !returns(body) && !is_called(&kernel.name)
+    };
+    let mut found: Vec<Kernel> = all.iter().filter(is_launched).map(|(kernel, _)| kernel.clone()).collect();
+    if found.is_empty() {
+        found = all.into_iter().map(|(kernel, _)| kernel).collect();
+    }
+    found
+}
+
+/// Whether a name goes on behind `before`.
+fn is_within_name(before: &str) -> bool {
+    before.ends_with(|last: char| last.is_alphanumeric() || last == '_')
+}
+
+/// Functions under `@triton.jit`, with their bodies.
+fn functions(text: &str) -> Vec<(Kernel, String)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
     let mut marked = false;
@@ -34,7 +64,7 @@ fn opened(line: &str) -> i32 {
     count(['(', '[', '{']) - count([')', ']', '}'])
 }
 
-fn function(lines: &[&str], at: usize) -> Option<Kernel> {
+fn function(lines: &[&str], at: usize) -> Option<(Kernel, String)> {
     let first = lines.get(at)?;
     let margin = first.len() - first.trim_start().len();
     let mut head = String::new();
@@ -60,19 +90,14 @@ fn function(lines: &[&str], at: usize) -> Option<Kernel> {
         .collect();
     let (name, rest) = head.trim_start().strip_prefix("def ")?.split_once('(')?;
     let list = rest.rsplit_once(')')?.0;
-    let uses = Uses::of(&body.join("\n"));
+    let body = body.join("\n");
+    let uses = Uses::of(&body);
     let parameters = split(list).into_iter().filter_map(|part| parameter(&part, &uses)).collect();
-    Some(Kernel {
-        name: name.trim().to_string(),
-        template: Vec::new(),
-        parameters,
-        overload: None,
-        shape: Shape::default(),
-    })
+    Some((Kernel { name: name.trim().to_string(), parameters, ..Kernel::default() }, body))
 }
 
 /// A list's parts, at commas outside of brackets.
-fn split(list: &str) -> Vec<String> {
+pub(super) fn split(list: &str) -> Vec<String> {
     let mut depth = 0_i32;
     let parts = list.split(|found: char| {
         match found {
@@ -101,10 +126,40 @@ fn parameter(part: &str, uses: &Uses) -> Option<Parameter> {
         ParameterKind::Constant { default }
     } else if uses.pointers.contains(name) || name.to_lowercase().contains("ptr") {
         ParameterKind::Pointer { element: None, spelled: String::new(), lanes: 1, written: uses.stored.contains(name) }
+    } else if annotation.contains("float") || is_fraction(name) {
+        ParameterKind::F32
     } else {
         ParameterKind::I32
     };
     Some(Parameter { name: name.to_string(), kind, usage: Usage::default(), spelled: String::new() })
+}
+
+/// Words that people name fractions by.
+const FRACTIONS: [&str; 18] = [
+    "eps",
+    "epsilon",
+    "alpha",
+    "beta",
+    "beta1",
+    "beta2",
+    "scale",
+    "p",
+    "dropout",
+    "prob",
+    "lr",
+    "momentum",
+    "slope",
+    "smoothing",
+    "softcap",
+    "temperature",
+    "decay",
+    "theta",
+];
+
+/// Whether a number of this name is a fraction as a rule.
+pub(super) fn is_fraction(name: &str) -> bool {
+    let name = name.to_lowercase();
+    name.rsplit('_').next().is_some_and(|last| FRACTIONS.contains(&last)) || name.starts_with("dropout")
 }
 
 /// What a body does with its names.

@@ -255,3 +255,38 @@ fn nothing_is_nothing() {
     }
     assert_eq!(Language::of(Path::new("a.rs")), None);
 }
+
+#[test]
+fn helpers_of_triton_are_no_solvers_and_constants_keep_their_kind() {
+    let text = "@triton.jit\ndef leaky(x):\n    return x\n\n@triton.jit\ndef part(q_ptr, n):\n    tl.store(q_ptr, n)\n\n\
+        @triton.autotune([triton.Config({'BLOCK': 64}, num_warps=4)], key=['n'])\n@triton.jit\n\
+        def whole(p_ptr, n, eps, stride_pm, stride_pn, BLOCK: tl.constexpr, ACT: tl.constexpr = 'leaky', USE_X: tl.constexpr = None,\n    \
+        HAS_Y: tl.constexpr = tl.constexpr(False), OUT: tl.constexpr = tl.bfloat16, SCALE: tl.constexpr = 0.5, OUT_DTYPE: tl.constexpr):\n    \
+        part(p_ptr, leaky(n))\n    tl.store(p_ptr, n)\n";
+    let draft = Draft::new(Language::Python, "k.py", text, |_| None);
+    let spec = draft.spec();
+    assert_eq!(draft.kernels.len(), 1, "{spec}");
+    for expected in [
+        "points = [  # what @triton.autotune tries\n  { BLOCK = 64, num_warps = 4 },\n]\n",
+        "  ACT = \"leaky\"\n  USE_X = { none = true }\n  HAS_Y = false  # a guess\n  OUT = { dtype = \"bf16\" }\n  SCALE = 0.5\n  \
+         OUT_DTYPE = { dtype = \"fp32\" }  # a guess\n",
+        "arguments = [\"p_ptr\", { i32 = \"n\" }, { f32 = 1.0 }, { i32 = \"stride_pm\" }, { i32 = 1 }]",
+        "grid = [\"ceil_div(n, BLOCK)\"]",
+    ] {
+        assert!(spec.contains(expected), "{expected}\n{spec}");
+    }
+    KernelSpec::load(&Bundle { toml: spec, files: draft.bundle().files, ..Bundle::default() }).unwrap();
+}
+
+#[test]
+fn buffers_of_other_elements_have_names_of_their_own_and_the_reference_runs() {
+    let text = "__global__ void a(const float* x, int* y) { y[0] = x[0]; }\n__global__ void b(const int* x, unsigned* y, double* x2) { y[0] = x[0]; x2[0] = 1; }\n";
+    let mut draft = Draft::new(Language::Gpu, "k.cu", text, |_| None);
+    draft.tell_apart();
+    draft.set_reach([None, Some(&BTreeMap::from([("y".to_string(), 1)]))]);
+    let names: Vec<&str> =
+        draft.kernels.iter().flat_map(|kernel| &kernel.parameters).map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["x", "y", "x3", "y", "x2"]);
+    let spec = draft.spec();
+    assert!(spec.contains("reference = \"B\"") && spec.contains("name = \"x3\"\ntype = \"INT32\""), "{spec}");
+}

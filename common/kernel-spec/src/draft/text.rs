@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use bluefin_common::structure::MAX_BYTES;
 
 use super::lengths::{self, NAME, SIZE};
-use super::{Axis, Draft, Field, Kernel, Language, Parameter, ParameterKind, Shape, Usage, structure};
+use super::{Axis, Draft, Field, Kernel, Language, Parameter, ParameterKind, Shape, Usage, constants, structure};
 
 /// Bytes of shared memory that a launch says where a kernel has some: enough for most.
 const SHARED: u32 = 16384;
@@ -56,6 +56,8 @@ impl Shared {
     fn of(draft: &Draft) -> Self {
         let kernels = &draft.kernels;
         let mut shared = Self::default();
+        let is_python = draft.language == Language::Python;
+        let units: BTreeSet<&str> = kernels.iter().filter(|_| is_python).flat_map(constants::unit_strides).collect();
         for Parameter { name, kind, usage, .. } in
             kernels.iter().flat_map(|kernel| &kernel.parameters).flat_map(Parameter::values)
         {
@@ -75,10 +77,12 @@ impl Shared {
                     buffer.written |= written;
                     buffer.usage = buffer.usage.and(*usage);
                 }
-                ParameterKind::I32 | ParameterKind::I64 => {
+                ParameterKind::I32 | ParameterKind::I64 if !units.contains(name.as_str()) => {
                     shared.sizes.insert(name.clone(), draft.sizes.get(name).copied().unwrap_or(SIZE));
                 }
-                ParameterKind::F32
+                ParameterKind::I32
+                | ParameterKind::I64
+                | ParameterKind::F32
                 | ParameterKind::F64
                 | ParameterKind::Constant { .. }
                 | ParameterKind::Small { .. }
@@ -203,7 +207,10 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
         writeln!(text, "includes = [{}]", names.join(", "))?;
     }
     let is_plain = |kernel: &&Kernel| PLAIN.iter().any(|word| kernel.name.to_lowercase().contains(word));
-    let reference = draft.kernels.iter().find(is_plain).or(draft.kernels.first());
+    // One that does not run is right for none.
+    let mut running = draft.kernels.iter().filter(|kernel| !kernel.fails);
+    let plain = running.clone().find(is_plain).or_else(|| running.next());
+    let reference = plain.or_else(|| draft.kernels.iter().find(is_plain)).or(draft.kernels.first());
     let reference = reference.map(solver_name).unwrap_or_default();
     writeln!(text, "reference = \"{reference}\"  # the solver whose output is right: a plain one, if there is one")?;
     if draft.kernels.len() > 1 {
@@ -228,6 +235,7 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
         writeln!(text, "\n[[buffer]]\nname = \"{name}\"\ntype = \"{element}\"")?;
         let (length, how) = match draft.lengths.get(name) {
             Some(length) => (length, "how far the kernels go in it"),
+            None if draft.language == Language::Python => (&shared.main, "a guess: how many elements"),
             None => (&shared.main, "how many elements"),
         };
         writeln!(text, "length = \"{length}\"  # {how}{remark}")?;
@@ -267,15 +275,22 @@ fn write_solver(text: &mut String, draft: &Draft, kernel: &Kernel, shared: &Shar
     for (name, value) in &draft.macros {
         param(name, &value.to_string())?;
     }
-    for Parameter { name, kind, .. } in &kernel.parameters {
-        if let ParameterKind::Constant { default } = kind {
-            let default = default.as_deref().filter(|value| value.parse::<i64>().is_ok()).unwrap_or("128");
-            param(name, default)?;
-        }
-    }
+    constants::write(text, kernel)?;
     let mut remarks = Vec::new();
-    let arguments: Vec<String> =
-        kernel.parameters.iter().filter_map(|one| argument(one, draft.language, shared, &mut remarks)).collect();
+    let units = constants::unit_strides(kernel);
+    let arguments: Vec<String> = kernel
+        .parameters
+        .iter()
+        .filter_map(|one| {
+            let is_unit = draft.language == Language::Python && units.contains(&one.name.as_str());
+            if is_unit { Some("{ i32 = 1 }".to_string()) } else { argument(one, draft.language, shared, &mut remarks) }
+        })
+        .collect();
+    if draft.language == Language::Python && arguments.iter().any(|one| one.contains("i32")) {
+        remarks.push(
+            "numbers are taken for integers, a fraction is { f32 = 1.0 }; the last stride of a tensor is 1".to_string(),
+        );
+    }
     writeln!(text, "  [[solver.launch]]\n  entry = \"{}\"", kernel.entry(true))?;
     for remark in remarks {
         writeln!(text, "  # {remark}")?;
@@ -285,7 +300,8 @@ fn write_solver(text: &mut String, draft: &Draft, kernel: &Kernel, shared: &Shar
         Language::C => Ok(()),
         Language::Gpu => write_launch(text, kernel, shared),
         Language::Python => {
-            writeln!(text, "  grid = [\"ceil_div({}, 128)\"]  # programs", shared.main_of(kernel))
+            let block = constants::block(kernel).unwrap_or("128");
+            writeln!(text, "  grid = [\"ceil_div({}, {block})\"]  # programs", shared.main_of(kernel))
         }
     }
 }

@@ -4,15 +4,15 @@ use super::Usage;
 use crate::host_code::Token;
 
 impl Usage {
-    /// What `body` does with the pointer `name`.
-    pub(super) fn of(name: &str, body: &[Token<'_>]) -> Self {
+    /// What `body` does with the pointer `name`, which is one of `pointers`.
+    pub(super) fn of(name: &str, pointers: &[String], body: &[Token<'_>]) -> Self {
         let mut usage = Self::default();
         for (at, token) in body.iter().enumerate() {
             let is_member =
                 at.checked_sub(1).and_then(|before| body.get(before)).is_some_and(|token| token.text == ".");
             if token.text == name && !is_member {
                 usage = usage.and(once(body, at));
-                usage.indexes |= is_index(body, at);
+                usage.indexes |= is_index(body, at, pointers);
             }
         }
         usage
@@ -26,7 +26,7 @@ impl Usage {
                 |count: usize| at.checked_sub(count).and_then(|at| tokens.get(at)).map_or("", |token| token.text);
             if token.text == name && (before(1) == "." || (before(2), before(1)) == ("-", ">")) {
                 usage = usage.and(once(tokens, at));
-                usage.indexes |= is_index(tokens, at);
+                usage.indexes |= is_index(tokens, at, &[]);
             }
         }
         usage
@@ -83,23 +83,26 @@ fn once(body: &[Token<'_>], at: usize) -> Usage {
     }
 }
 
-/// Whether the element that stands at `at` is an index: `a[p[i]]`, or `j = p[i]` where there is an `a[j]`.
-fn is_index(body: &[Token<'_>], at: usize) -> bool {
+/// Whether the element that stands at `at` is an index: `a[p[i]]`, or `j = p[i]` where there is an `a[j]`, or an `a + j` of one of `pointers`.
+fn is_index(body: &[Token<'_>], at: usize, pointers: &[String]) -> bool {
     let text = |at: usize| body.get(at).map_or("", |token| token.text);
     if text(at + 1) != "[" {
         return false;
     }
-    if in_brackets(body, at) {
+    let is_added = |at: usize| {
+        let before = |count: usize| at.checked_sub(count).map_or("", text);
+        before(1) == "+" && pointers.iter().any(|pointer| *pointer == before(2))
+    };
+    if in_brackets(body, at) || is_added(at) {
         return true;
     }
     let Some([.., name, equals]) = body.get(..at) else { return false };
     let is_name = name.text.starts_with(|first: char| first.is_alphabetic() || first == '_');
     is_name
         && equals.text == "="
-        && body
-            .iter()
-            .enumerate()
-            .any(|(other, token)| token.text == name.text && (in_brackets(body, other) || moves_pointer(body, other)))
+        && body.iter().enumerate().any(|(other, token)| {
+            token.text == name.text && (in_brackets(body, other) || moves_pointer(body, other) || is_added(other))
+        })
 }
 
 /// Whether the token at `at` is part of what a pointer is given: `const float* row = table + j * n`.
@@ -163,6 +166,9 @@ mod tests {
             ("x = a[p[i] + j];", INDEX),
             ("int j = p[i]; x = a[n * j];", INDEX),
             ("int j = p[i]; const float* row = a + j * n; x = row[i];", INDEX),
+            ("int j = p[i]; atomicAdd(a + j, 1);", INDEX),
+            ("atomicAdd(a + p[i], 1);", INDEX),
+            ("int j = p[i]; x = b + j;", READ),
             ("int j = p[i]; float y = x * j;", READ),
             ("int j = p[i]; if (a * b == j) x = 1;", READ),
             ("for (int j = p[i]; j < p[i + 1]; j++) x += a[j];", INDEX),
@@ -180,7 +186,7 @@ mod tests {
             ("q[i] = 1;", Usage::default()),
             ("p[i = 1;", BOTH),
         ] {
-            assert_eq!(Usage::of("p", &tokens(body)), expected, "{body}");
+            assert_eq!(Usage::of("p", &["a".to_string()], &tokens(body)), expected, "{body}");
         }
     }
 }

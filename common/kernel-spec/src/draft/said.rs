@@ -1,0 +1,224 @@
+//! How a file's own host code launches its kernels, and the functions by which they have dynamic shared memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Kernel, parts_of};
+use crate::host_code::{self, Token, closing, tokens};
+
+/// Threads that a block may have.
+const MOST_THREADS: i64 = 1024;
+
+/// Sets what `texts` say of the launches of `kernels`: the block of the first whose threads are known where the kernel is, and whether a helper
+/// that has `extern __shared__` gives it memory.
+pub(super) fn set<'a>(kernels: &mut [Kernel], texts: impl Iterator<Item = &'a str> + Clone) {
+    let numbers: BTreeMap<String, i64> = texts.clone().flat_map(host_code::constants).collect();
+    let files: Vec<Vec<Token<'a>>> = texts.map(tokens).collect();
+    let helpers: BTreeSet<&str> = files.iter().flat_map(|tokens| helpers(tokens)).collect();
+    for kernel in kernels {
+        let shape = &mut kernel.shape;
+        shape.has_shared |= shape.words.iter().any(|word| helpers.contains(word.as_str()));
+        let name = kernel.name.rsplit("::").next().unwrap_or_default();
+        let mut said = files.iter().flat_map(|tokens| {
+            let blocks = launches(tokens, name).into_iter();
+            blocks.filter_map(|block| threads(block, tokens, &numbers))
+        });
+        shape.said = said.find(|block| (1..=MOST_THREADS).contains(&block.iter().product())).map(|mut block| {
+            block.resize(block.len().max(shape.dimensions()), 1);
+            block
+        });
+    }
+}
+
+/// What is in `extern __shared__` within functions and classes that are no kernels: the names of these.
+fn helpers<'a>(tokens: &[Token<'a>]) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    let (mut head, mut at) = (0, 0);
+    while let Some(token) = tokens.get(at) {
+        if matches!(token.text, ";" | "}") {
+            head = at + 1;
+        } else if token.text == "{" {
+            let words = tokens.get(head..at).unwrap_or_default();
+            let has = |word: &str| words.iter().any(|token| token.text == word);
+            head = at + 1;
+            if !has("namespace") && !has("extern") {
+                let end = closing(tokens, at).unwrap_or(tokens.len());
+                let body = tokens.get(at..end).unwrap_or_default();
+                let is_shared = body.windows(2).any(|pair| {
+                    matches!(pair, [one, two] if one.text == "extern" && two.text == "__shared__")
+                        || matches!(pair, [one, _] if one.text == "HIP_DYNAMIC_SHARED")
+                });
+                found.extend(named(words).filter(|_| is_shared && !has("__global__")));
+                at = end;
+                head = end + 1;
+            }
+        }
+        at += 1;
+    }
+    found
+}
+
+/// The name of the function or class that `head` begins.
+fn named<'a>(head: &[Token<'a>]) -> Option<&'a str> {
+    let class = head.iter().rposition(|token| matches!(token.text, "struct" | "class"));
+    // That of `template <class T>` is a parameter.
+    let class = class.filter(|at| {
+        head.get(at + 2).is_none_or(|token| matches!(token.text, "<" | ":" | "final")) && head.get(at + 1).is_some()
+    });
+    if let Some(at) = class {
+        return head.get(at + 1).map(|token| token.text);
+    }
+    let open = head.iter().position(|token| token.text == "(")?;
+    head.get(open.checked_sub(1)?).map(|token| token.text)
+}
+
+/// The block of each launch of `kernel`: `kernel<T><<<grid, block>>>`, or by a macro of HIP.
+fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<&'b [Token<'a>]> {
+    let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
+    let is_open = |at: usize| ["<", "<", "<"].iter().enumerate().all(|(index, sign)| text(at + index) == *sign);
+    let is_close = |at: usize| [">", ">", ">"].iter().enumerate().all(|(index, sign)| text(at + index) == *sign);
+    let mut found = Vec::new();
+    for at in 0..tokens.len() {
+        if matches!(text(at), "hipLaunchKernelGGL" | "hipLaunchKernel") && text(at + 1) == "(" {
+            let end = (at + 2..tokens.len()).find(|end| text(*end) == ";").unwrap_or(tokens.len());
+            let parts = arguments(tokens.get(at + 2..end).unwrap_or_default());
+            if let [of, _, block, ..] = parts.as_slice()
+                && of.iter().any(|token| token.text == kernel)
+            {
+                found.push(*block);
+            }
+        }
+        if text(at) != kernel {
+            continue;
+        }
+        // Template arguments may be in between.
+        let statement = (at + 1..tokens.len()).take_while(|at| !matches!(text(*at), ";" | "{" | "}"));
+        let Some(open) = statement.clone().find(|at| is_open(*at)) else { continue };
+        let between = tokens.get(at + 1..open).unwrap_or_default();
+        let ends = between.first().zip(between.last()).map(|(first, last)| (first.text, last.text));
+        if ends.is_some_and(|ends| ends != ("<", ">")) {
+            continue;
+        }
+        let Some(close) = (open + 3..tokens.len()).find(|at| is_close(*at)) else { continue };
+        found.extend(arguments(tokens.get(open + 3..close).unwrap_or_default()).get(1).copied());
+    }
+    found
+}
+
+/// Parts at commas outside of parentheses and braces; signs that compare open nothing.
+fn arguments<'a, 'b>(tokens: &'b [Token<'a>]) -> Vec<&'b [Token<'a>]> {
+    let mut depth = 0_i32;
+    let parts = tokens.split(|token| {
+        match token.text {
+            "(" | "{" => depth += 1,
+            ")" | "}" => depth -= 1,
+            _ => {}
+        }
+        token.text == "," && depth == 0
+    });
+    parts.collect()
+}
+
+/// The threads of a block as a launch says them: a number, `dim3(16, 16)`, or the name of a variable that is either.
+fn threads(block: &[Token<'_>], file: &[Token<'_>], numbers: &BTreeMap<String, i64>) -> Option<Vec<i64>> {
+    let one = |tokens: &[Token<'_>]| whole(tokens, numbers);
+    let of_list = |inner: &[Token<'_>]| parts_of(inner).into_iter().map(one).collect::<Option<Vec<i64>>>();
+    let of_dimensions = |tokens: &[Token<'_>]| match tokens {
+        [kind, open, inner @ .., close]
+            if kind.text == "dim3" && matches!((open.text, close.text), ("(", ")") | ("{", "}")) =>
+        {
+            of_list(inner)
+        }
+        _ => one(tokens).map(|threads| vec![threads]),
+    };
+    if let Some(found) = of_dimensions(block) {
+        return Some(found);
+    }
+    let [name] = block else { return None };
+    let end = |from: usize| file.get(from..)?.iter().position(|token| token.text == ";").map(|end| from + end);
+    (1..file.len()).find_map(|at| {
+        let text = |at: usize| file.get(at).map_or("", |token| token.text);
+        if text(at) != name.text {
+            return None;
+        }
+        match text(at + 1) {
+            "=" => of_dimensions(file.get(at + 2..end(at + 2)?)?),
+            "(" | "{" if text(at - 1) == "dim3" => {
+                // One of a list of variables ends with its own bracket.
+                let close = if text(at + 1) == "(" { ")" } else { "}" };
+                let inner = (at + 2..file.len()).find(|at| text(*at) == close)?;
+                of_list(file.get(at + 2..inner)?)
+            }
+            _ => None,
+        }
+    })
+}
+
+/// A product or quotient of whole numbers and names of some.
+fn whole(tokens: &[Token<'_>], numbers: &BTreeMap<String, i64>) -> Option<i64> {
+    let number = |word: &str| {
+        let digits = word.trim_end_matches(['u', 'U', 'l', 'L']);
+        digits.parse::<i64>().ok().or_else(|| numbers.get(word).copied())
+    };
+    let (first, rest) = tokens.split_first()?;
+    let mut value = number(first.text)?;
+    for pair in rest.chunks(2) {
+        let [operator, word] = pair else { return None };
+        let other = number(word.text)?;
+        value = match operator.text {
+            "*" => value.checked_mul(other)?,
+            "/" => value.checked_div(other)?,
+            _ => return None,
+        };
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::c;
+    use super::*;
+
+    fn said(kernel: &str, host: &str) -> (Option<Vec<i64>>, bool) {
+        let text = format!("{kernel}\n{host}");
+        let mut kernels = c::kernels(&text);
+        set(&mut kernels, std::iter::once(text.as_str()));
+        let shape = &kernels.first().unwrap().shape;
+        (shape.said.clone(), shape.has_shared)
+    }
+
+    #[test]
+    fn blocks_are_those_of_the_first_launch_that_says_them() {
+        let kernel = "template <class T> __global__ void k(T* p) { p[threadIdx.x] = threadIdx.y; }";
+        for (host, expected) in [
+            ("int main() { k<<<1, 128>>>(p); }", Some(vec![128, 1])),
+            ("int main() { k<float><<<n / 3, dim3(8, 4), 0, s>>>(p); }", Some(vec![8, 4])),
+            ("#define N (32)\nint main() { dim3 grid(1), block(N / 2, 4u); k<<<grid, block>>>(p); }", None),
+            ("#define N (32)\nint main() { dim3 block(N / 2, 4u); k<<<1, block>>>(p); }", Some(vec![16, 4])),
+            ("int main() { const int threads = 64; k<<<1, threads>>>(p); }", Some(vec![64, 1])),
+            ("int main() { dim3 block = dim3(2, 2, 2); k<<<1, block>>>(p); }", Some(vec![2, 2, 2])),
+            ("int main() { k<<<1, n>>>(p); k<<<1, 32>>>(p); }", Some(vec![32, 1])),
+            (
+                "int main() { hipLaunchKernelGGL(HIP_KERNEL_NAME(k<float>), dim3(1), dim3(4, 4), 0, 0, p); }",
+                Some(vec![4, 4]),
+            ),
+            ("int main() { k<<<1, 4096>>>(p); other<<<1, 2>>>(k); }", None),
+            ("int main() { if (k < 3) other<<<1, 2>>>(p); }", None),
+        ] {
+            assert_eq!(said(kernel, host).0, expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn shared_memory_may_be_that_of_a_helper() {
+        let helper = "template <class T> struct Memory { __device__ operator T*() { extern __shared__ int m[]; return (T*)m; } };\n\
+            __device__ float* scratch() { extern __shared__ float s[]; return s; }\n\
+            __global__ void other(float* p) { extern __shared__ float s[]; p[0] = s[0]; }";
+        for (kernel, expected) in [
+            ("namespace a { __global__ void k(float* p) { float* s = Memory<float>(); } }", true),
+            ("__global__ void k(float* p) { float* s = scratch(); }", true),
+            ("__global__ void k(float* p) { p[0] = 1; }", false),
+        ] {
+            assert_eq!(said(kernel, helper).1, expected, "{kernel}");
+        }
+    }
+}
