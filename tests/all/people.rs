@@ -28,7 +28,12 @@ impl Known {
     /// A file in which `found` is beside a kernel that writes what is known, and beside a host.
     pub(crate) fn source(&self, head: &str, kernels: &str) -> String {
         let (element, _) = self.element;
-        let values: Vec<String> = self.values.iter().map(|value| format!("({element}){value:?}")).collect();
+        let spelled = |value: &f64| match value {
+            value if value.is_nan() => "__builtin_nan(\"\")".to_string(),
+            value if value.is_infinite() => format!("{}__builtin_inf()", if *value < 0.0 { "-" } else { "" }),
+            value => format!("{value:?}"),
+        };
+        let values: Vec<String> = self.values.iter().map(|value| format!("({element}){}", spelled(value))).collect();
         format!(
             "{head}\n#include <iostream>\n#include <vector>\n__constant__ {element} known[] = {{{}}};\n\
              extern \"C\" __global__ void expected({element}* out) {{\n    \
@@ -158,6 +163,54 @@ fn mathematical_functions_of_fp64() {
     let kernel = kernel.replace("const double x", "int scratch = 0;\n    const double x");
     let known = Known { element: ("double", "FP64"), error: 2e-15, values };
     right(&known, "people.cu", "found", CUDA, &kernel);
+}
+
+/// Where exponents go beyond those of the type: a masked softmax takes e^-1e9.
+#[test]
+fn mathematical_functions_of_large_and_small_numbers() {
+    const FAR: [f64; 12] = [-3e38, -1e9, -745.5, -300.0, -177.5, -104.5, -87.25, 88.5, 104.5, 177.5, 300.0, 1e9];
+    let functions: [Applied; 12] = [
+        ("expf(x)", f64::exp),
+        ("exp2f(x)", f64::exp2),
+        ("exp10f(x)", |x| (x * std::f64::consts::LN_10).exp()),
+        ("expm1f(x)", f64::exp_m1),
+        ("sinhf(x)", f64::sinh),
+        ("coshf(x)", f64::cosh),
+        ("tanhf(x)", f64::tanh),
+        ("erff(x)", f64::signum),
+        ("powf(2, x)", f64::exp2),
+        ("powf(x, 5)", |x| x.powi(5)),
+        ("hypotf(x, 1)", |x| x.hypot(1.0)),
+        ("ldexpf(x, -300)", |x| x * 2.0_f64.powi(-300)),
+    ];
+    let (values, kernel) = applied("float", &FAR, &functions);
+    let of_type = |value: f64| f64::from(value as f32);
+    let values = values.into_iter().map(of_type).collect();
+    right(&Known { element: ("float", "FP32"), error: 2e-6, values }, "people.cu", "found", CUDA, &kernel);
+    let functions: [Applied; 6] = [
+        ("exp(x)", f64::exp),
+        ("exp2(x)", f64::exp2),
+        ("expm1(x)", f64::exp_m1),
+        ("sinh(x)", f64::sinh),
+        ("tanh(x)", f64::tanh),
+        ("pow(2, x)", f64::exp2),
+    ];
+    let (values, kernel) = applied("double", &FAR, &functions);
+    right(&Known { element: ("double", "FP64"), error: 1e-13, values }, "people.hip", "found", HIP, &kernel);
+}
+
+/// What HIP's vectors and both dialects' halves have beside sums and products.
+#[test]
+fn operators_of_vectors_and_classes() {
+    let kernel = "#include <hip/hip_fp16.h>\nstruct Shape {\n    __device__ virtual ~Shape() {}\n    __device__ virtual int area() const = 0;\n};\n\
+        struct Square : Shape {\n    int a;\n    __device__ Square(int a) : a(a) {}\n    __device__ int area() const override { return a * a; }\n};\n\
+        __device__ float4 pick(const float4 a, const unsigned) { return a; }\n__device__ float pick(float a, int) { return a; }\n\
+        __global__ void found(int* out) {\n    if (threadIdx.x != 0) return;\n    int4 a = make_int4(12, 1, -8, 3), b = ~a;\n    ++a;\n    a |= make_int4(0, 4, 0, 0);\n    \
+        a = (a << 2) % 7;\n    b--;\n    const Square square(5);\n    const Shape& shape = square;\n    const half2 two = __floats2half2_rn(1, 2);\n    \
+        const int found[] = {a.x, a.y, a.z, (b & a).x, (b ^ a).w, b.z, shape.area(), (int)pick(3.0f, 1), (int)__low2float(__hge2(two, two)), __hble2(two, two),\n    \
+        nextafterf(1.0f, 2.0f) == 1.0f + 0x1p-23f, nextafter(0.0, -1.0) < 0, (int)llrint(2.5), (int)norm3d(1, 2, 2)};\n    for (int i = 0; i < 14; ++i) out[i] = found[i];\n}\n";
+    let known = [3, 3, 0, (!12 - 1) & 3, (!3 - 1) ^ 2, 6, 25, 3, 1, 1, 1, 1, 2, 3];
+    right(&Known::integers(known), "people.hip", "found", HIP, kernel);
 }
 
 #[test]

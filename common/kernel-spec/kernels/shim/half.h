@@ -55,6 +55,9 @@ template <class T> using bluefin_two = T __attribute__((ext_vector_type(2)));
     BLUEFIN_DEVICE T hexp(T a) { return (T)expf((float)a); }                                                            \
     BLUEFIN_DEVICE T hexp2(T a) { return (T)exp2f((float)a); }                                                          \
     BLUEFIN_DEVICE T hlog(T a) { return (T)logf((float)a); }                                                            \
+    BLUEFIN_DEVICE T hexp10(T a) { return (T)exp10f((float)a); }                                                        \
+    BLUEFIN_DEVICE T hlog10(T a) { return (T)log10f((float)a); }                                                        \
+    BLUEFIN_DEVICE T htanh(T a) { return (T)tanhf((float)a); }                                                          \
     BLUEFIN_DEVICE T hlog2(T a) { return (T)log2f((float)a); }                                                          \
     BLUEFIN_DEVICE T hsin(T a) { return (T)sinf((float)a); }                                                            \
     BLUEFIN_DEVICE T hcos(T a) { return (T)cosf((float)a); }                                                            \
@@ -74,13 +77,31 @@ template <class T> using bluefin_two = T __attribute__((ext_vector_type(2)));
     BLUEFIN_DEVICE pair __hmin2(pair a, pair b) { return {__hmin(a.x, b.x), __hmin(a.y, b.y)}; }                        \
     BLUEFIN_DEVICE pair __hmax2(pair a, pair b) { return {__hmax(a.x, b.x), __hmax(a.y, b.y)}; }                        \
     BLUEFIN_DEVICE pair h2exp(pair a) { return {hexp(a.x), hexp(a.y)}; }                                                \
+    BLUEFIN_DEVICE pair h2exp2(pair a) { return {hexp2(a.x), hexp2(a.y)}; }                                             \
+    BLUEFIN_DEVICE pair h2exp10(pair a) { return {hexp10(a.x), hexp10(a.y)}; }                                          \
+    BLUEFIN_DEVICE pair h2log2(pair a) { return {hlog2(a.x), hlog2(a.y)}; }                                             \
+    BLUEFIN_DEVICE pair h2log10(pair a) { return {hlog10(a.x), hlog10(a.y)}; }                                          \
+    BLUEFIN_DEVICE pair h2sin(pair a) { return {hsin(a.x), hsin(a.y)}; }                                                \
+    BLUEFIN_DEVICE pair h2cos(pair a) { return {hcos(a.x), hcos(a.y)}; }                                                \
+    BLUEFIN_DEVICE pair h2tanh(pair a) { return {htanh(a.x), htanh(a.y)}; }                                             \
+    BLUEFIN_DEVICE pair h2floor(pair a) { return {hfloor(a.x), hfloor(a.y)}; }                                          \
+    BLUEFIN_DEVICE pair h2ceil(pair a) { return {hceil(a.x), hceil(a.y)}; }                                             \
+    BLUEFIN_DEVICE pair h2rint(pair a) { return {hrint(a.x), hrint(a.y)}; }                                             \
+    BLUEFIN_DEVICE pair h2trunc(pair a) { return {htrunc(a.x), htrunc(a.y)}; }                                          \
     BLUEFIN_DEVICE pair h2log(pair a) { return {hlog(a.x), hlog(a.y)}; }                                                \
     BLUEFIN_DEVICE pair h2sqrt(pair a) { return {hsqrt(a.x), hsqrt(a.y)}; }                                             \
     BLUEFIN_DEVICE pair h2rsqrt(pair a) { return {hrsqrt(a.x), hrsqrt(a.y)}; }                                          \
     BLUEFIN_DEVICE pair h2rcp(pair a) { return {hrcp(a.x), hrcp(a.y)}; }                                                \
     BLUEFIN_BOTH pair __heq2(pair a, pair b) { return {(T)(float)(a.x == b.x), (T)(float)(a.y == b.y)}; }               \
-    BLUEFIN_BOTH pair __hgt2(pair a, pair b) { return {(T)(float)(a.x > b.x), (T)(float)(a.y > b.y)}; }                 \
+    BLUEFIN_BOTH pair __hne2(pair a, pair b) { return {(T)(float)(a.x != b.x), (T)(float)(a.y != b.y)}; }               \
     BLUEFIN_BOTH pair __hlt2(pair a, pair b) { return {(T)(float)(a.x < b.x), (T)(float)(a.y < b.y)}; }                 \
+    BLUEFIN_BOTH pair __hle2(pair a, pair b) { return {(T)(float)(a.x <= b.x), (T)(float)(a.y <= b.y)}; }               \
+    BLUEFIN_BOTH pair __hgt2(pair a, pair b) { return {(T)(float)(a.x > b.x), (T)(float)(a.y > b.y)}; }                 \
+    BLUEFIN_BOTH pair __hge2(pair a, pair b) { return {(T)(float)(a.x >= b.x), (T)(float)(a.y >= b.y)}; }               \
+    BLUEFIN_BOTH bool __hbne2(pair a, pair b) { return a.x != b.x && a.y != b.y; }                                      \
+    BLUEFIN_BOTH bool __hblt2(pair a, pair b) { return a.x < b.x && a.y < b.y; }                                        \
+    BLUEFIN_BOTH bool __hble2(pair a, pair b) { return a.x <= b.x && a.y <= b.y; }                                      \
+    BLUEFIN_BOTH bool __hbge2(pair a, pair b) { return a.x >= b.x && a.y >= b.y; }                                      \
     BLUEFIN_BOTH bool __hbeq2(pair a, pair b) { return a == b; }                                                        \
     BLUEFIN_BOTH bool __hbgt2(pair a, pair b) { return a.x > b.x && a.y > b.y; }
 

@@ -38,7 +38,8 @@ BLUEFIN_PTX(bluefin_rsqrt, "rsqrt.approx.f32")
 // ---- FP32 with code of its own.
 
 BLUEFIN_DEVICE float bluefin_scale32(float value, int by) {
-    by = by < -300 ? -300 : by > 300 ? 300 : by;
+    // Each half is the exponent of a float; what is beyond is 0 and infinity by then.
+    by = by < -252 ? -252 : by > 252 ? 252 : by;
     const int half = by / 2;
     return value * bluefin_bits<float>((unsigned)(127 + half) << 23) * bluefin_bits<float>((unsigned)(127 + by - half) << 23);
 }

@@ -74,6 +74,24 @@ BLUEFIN_DEVICE float rhypotf(float x, float y) { return (float)(1 / bluefin_hypo
 BLUEFIN_DEVICE double rhypot(double x, double y) { return 1 / bluefin_hypot(x, y); }
 BLUEFIN_DEVICE float norm3df(float x, float y, float z) { return __builtin_sqrtf(x * x + y * y + z * z); }
 BLUEFIN_DEVICE float rnorm3df(float x, float y, float z) { return 1 / norm3df(x, y, z); }
+BLUEFIN_DEVICE double norm3d(double x, double y, double z) { return bluefin_hypot(bluefin_hypot(x, y), z); }
+BLUEFIN_DEVICE double rnorm3d(double x, double y, double z) { return 1 / norm3d(x, y, z); }
+BLUEFIN_DEVICE double norm4d(double x, double y, double z, double w) { return bluefin_hypot(bluefin_hypot(x, y), bluefin_hypot(z, w)); }
+BLUEFIN_DEVICE double rnorm4d(double x, double y, double z, double w) { return 1 / norm4d(x, y, z, w); }
+BLUEFIN_DEVICE float norm4df(float x, float y, float z, float w) { return (float)norm4d(x, y, z, w); }
+BLUEFIN_DEVICE float rnorm4df(float x, float y, float z, float w) { return (float)rnorm4d(x, y, z, w); }
+BLUEFIN_DEVICE double nan(const char*) { return BLUEFIN_NAN; }
+BLUEFIN_DEVICE float nanf(const char*) { return (float)BLUEFIN_NAN; }
+// The next number towards y.
+#define BLUEFIN_NEXT(name, T, U)                                                                    \
+    BLUEFIN_DEVICE T name(T x, T y) {                                                               \
+        if (x != x || y != y) return x + y;                                                         \
+        if (x == y) return y;                                                                       \
+        if (x == 0) return bluefin_bits<T>((U)((U)(y < 0) << (sizeof(U) * 8 - 1) | 1));             \
+        return bluefin_bits<T>((U)(bluefin_bits<U>(x) + ((x < y) == (x > 0) ? (U)1 : ~(U)0)));      \
+    }
+BLUEFIN_NEXT(nextafterf, float, unsigned)
+BLUEFIN_NEXT(nextafter, double, unsigned long long)
 BLUEFIN_DEVICE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 BLUEFIN_DEVICE double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
 BLUEFIN_DEVICE float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
@@ -104,11 +122,16 @@ BLUEFIN_DEVICE long long llroundf(float x) { return (long long)roundf(x); }
 BLUEFIN_DEVICE long long llround(double x) { return (long long)round(x); }
 BLUEFIN_DEVICE long lrintf(float x) { return (long)__builtin_rintf(x); }
 BLUEFIN_DEVICE long lrint(double x) { return (long)__builtin_rint(x); }
+BLUEFIN_DEVICE long long llrintf(float x) { return (long long)__builtin_rintf(x); }
+BLUEFIN_DEVICE long long llrint(double x) { return (long long)__builtin_rint(x); }
 BLUEFIN_DEVICE float ldexpf(float x, int by) { return (float)bluefin_scale(x, by); }
 BLUEFIN_DEVICE double ldexp(double x, int by) { return bluefin_scale(x, by); }
 BLUEFIN_DEVICE float ldexp(float x, int by) { return ldexpf(x, by); }
 BLUEFIN_DEVICE float scalbnf(float x, int by) { return ldexpf(x, by); }
 BLUEFIN_DEVICE double scalbn(double x, int by) { return bluefin_scale(x, by); }
+BLUEFIN_DEVICE int bluefin_clamped(long by) { return (int)(by < -4000 ? -4000 : by > 4000 ? 4000 : by); }
+BLUEFIN_DEVICE float scalblnf(float x, long by) { return ldexpf(x, bluefin_clamped(by)); }
+BLUEFIN_DEVICE double scalbln(double x, long by) { return bluefin_scale(x, bluefin_clamped(by)); }
 BLUEFIN_DEVICE double frexp(double x, int* exponent) {
     *exponent = 0;
     if (x == 0 || !(__builtin_fabs(x) < BLUEFIN_INFINITY)) return x;
@@ -177,6 +200,9 @@ BLUEFIN_DEVICE unsigned umax(unsigned x, unsigned y) { return x < y ? y : x; }
 // With a whole exponent, as C++ has it.
 BLUEFIN_DEVICE double pow(double x, int y) { return bluefin_pow(x, y); }
 BLUEFIN_DEVICE double pow(float x, int y) { return bluefin_pow(x, y); }
+BLUEFIN_DEVICE double pow(int x, double y) { return bluefin_pow(x, y); }
+BLUEFIN_DEVICE double pow(int x, float y) { return bluefin_pow(x, y); }
+BLUEFIN_DEVICE double pow(int x, int y) { return bluefin_pow(x, y); }
 BLUEFIN_DEVICE double pow(float x, double y) { return bluefin_pow(x, y); }
 BLUEFIN_DEVICE double pow(double x, float y) { return bluefin_pow(x, y); }
 BLUEFIN_DEVICE float powif(float x, int y) { return (float)bluefin_pow(x, y); }

@@ -123,8 +123,11 @@ BLUEFIN_BOTH double bluefin_sine_of_turns(double x, int more) {
     const double s = quarters & 1 ? bluefin_cosine_part(r, 0) : bluefin_sine_part(r, 0);
     return quarters & 2 ? -s : s;
 }
-// sin(pi x).
-BLUEFIN_BOTH double bluefin_sinpi(double x) { return bluefin_sine_of_turns(x, 0); }
+// sin(pi x), whose zeros have the sign of x.
+BLUEFIN_BOTH double bluefin_sinpi(double x) {
+    const double sine = bluefin_sine_of_turns(x, 0);
+    return sine == 0 ? __builtin_copysign(sine, x) : sine;
+}
 // cos(pi x), whose zeros have no sign.
 BLUEFIN_BOTH double bluefin_cospi(double x) { return bluefin_sine_of_turns(x, 1) + 0.0; }
 // Relative error 1e-12 away from its zeros.

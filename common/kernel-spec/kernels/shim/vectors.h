@@ -28,17 +28,17 @@ template <class T> struct bluefin_vector {
     };                                                                                                             \
     struct alignas(two) name##2 {                                                                                  \
         T x, y;                                                                                                    \
-        BLUEFIN_MAKERS(name##2() = default; BLUEFIN_MAKER name##2(T a) : x(a), y(a) {}                             \
+        BLUEFIN_MAKERS(name##2() = default; explicit BLUEFIN_MAKER name##2(T a) : x(a), y(a) {}                             \
                        BLUEFIN_MAKER name##2(T a, T b) : x(a), y(b) {})                                            \
     };                                                                                                             \
     struct name##3 {                                                                                               \
         T x, y, z;                                                                                                 \
-        BLUEFIN_MAKERS(name##3() = default; BLUEFIN_MAKER name##3(T a) : x(a), y(a), z(a) {}                       \
+        BLUEFIN_MAKERS(name##3() = default; explicit BLUEFIN_MAKER name##3(T a) : x(a), y(a), z(a) {}                       \
                        BLUEFIN_MAKER name##3(T a, T b, T c) : x(a), y(b), z(c) {})                                 \
     };                                                                                                             \
     struct alignas(four) name##4 {                                                                                 \
         T x, y, z, w;                                                                                              \
-        BLUEFIN_MAKERS(name##4() = default; BLUEFIN_MAKER name##4(T a) : x(a), y(a), z(a), w(a) {}                 \
+        BLUEFIN_MAKERS(name##4() = default; explicit BLUEFIN_MAKER name##4(T a) : x(a), y(a), z(a), w(a) {}                 \
                        BLUEFIN_MAKER name##4(T a, T b, T c, T d) : x(a), y(b), z(c), w(d) {})                      \
     };                                                                                                             \
     BLUEFIN_TRAIT(name##1, T, 1)                                                                                   \
@@ -105,6 +105,26 @@ BLUEFIN_OPERATOR(+)
 BLUEFIN_OPERATOR(-)
 BLUEFIN_OPERATOR(*)
 BLUEFIN_OPERATOR(/)
+// Of whole numbers.
+BLUEFIN_OPERATOR(%)
+BLUEFIN_OPERATOR(&)
+BLUEFIN_OPERATOR(|)
+BLUEFIN_OPERATOR(^)
+BLUEFIN_OPERATOR(<<)
+BLUEFIN_OPERATOR(>>)
+template <class V> BLUEFIN_BOTH constexpr bluefin_of_vector<V> operator~(V a) { return a ^ V(~bluefin_element<V>(0)); }
+template <class V> BLUEFIN_BOTH constexpr bluefin_of_vector<V>& operator++(V& a) { return a += V(1); }
+template <class V> BLUEFIN_BOTH constexpr bluefin_of_vector<V>& operator--(V& a) { return a -= V(1); }
+template <class V> BLUEFIN_BOTH constexpr bluefin_of_vector<V> operator++(V& a, int) {
+    const V before = a;
+    a += V(1);
+    return before;
+}
+template <class V> BLUEFIN_BOTH constexpr bluefin_of_vector<V> operator--(V& a, int) {
+    const V before = a;
+    a -= V(1);
+    return before;
+}
 template <class V> BLUEFIN_BOTH constexpr bluefin_of_vector<V> operator-(V a) { return V(0) - a; }
 template <class V> BLUEFIN_BOTH constexpr typename bluefin_if<(bluefin_vector<V>::count > 0)>::template type<bool>
 operator==(const V& a, const V& b) {

@@ -94,3 +94,12 @@
 template <class To, class From> BLUEFIN_BOTH constexpr To bluefin_bits(const From& from) {
     return __builtin_bit_cast(To, from);
 }
+
+// Classes with virtual destructors name it; nothing on a device makes what it would free.
+#if BLUEFIN_AMD
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Winline-new-delete"
+inline __attribute__((device)) void operator delete(void*, __SIZE_TYPE__) noexcept { __builtin_trap(); }
+inline __attribute__((device)) void operator delete(void*) noexcept { __builtin_trap(); }
+#pragma clang diagnostic pop
+#endif
