@@ -237,6 +237,10 @@ impl Order {
         }
     }
 
+    pub fn holds_any(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     pub fn holds(&self, key: u64) -> bool {
         self.held.contains(&key)
     }

@@ -49,10 +49,12 @@ impl Block<'_> {
         }
     }
 
-    /// A wave goes on to an atomic where it had read: that finds what has changed since.
-    pub(super) fn explain(&mut self, wave: &mut Wave, key: u64, returns: bool) {
-        wave.order.suspects.retain(|suspect| suspect.key != key);
-        self.own.debts.retain(|(of, suspect)| *of != wave.number || suspect.key != key);
+    /// A wave goes on to an atomic of so many bytes where it had read: that finds what has changed since.
+    pub(super) fn explain(&mut self, wave: &mut Wave, (key, bytes): (u64, usize), returns: bool) {
+        // A scalar load of two dwords is suspect in each.
+        let is_other = |suspect: &Suspect| !(key..key + bytes as u64).contains(&suspect.key);
+        wave.order.suspects.retain(is_other);
+        self.own.debts.retain(|(of, suspect)| *of != wave.number || is_other(suspect));
         if returns {
             wave.order.hold(key);
         }
@@ -73,19 +75,23 @@ impl Block<'_> {
         }
     }
 
-    /// A store that releases a place that the wave holds, as of a lock.
+    /// A store to a place that the wave holds: one that releases it, as of a lock, or another one.
     pub(super) fn holding<'c>(
         &self,
         wave: &Wave,
         memory: &Memory,
         addresses: &Addresses,
         lane: usize,
-        (bytes, offset): (usize, i64),
+        (bytes, offset, releases): (usize, i64, bool),
         by: [Toucher<'c>; 2],
     ) -> [Toucher<'c>; 2] {
         let key = place(self.resolve(memory, addresses, lane, bytes as u64), offset).key();
         let held = key.is_some_and(|(key, _)| wave.order.holds(key));
-        by.map(|by| by.touching(How::Sync { handed: held }))
+        match (releases, held) {
+            (true, handed) => by.map(|by| by.touching(How::Sync { handed })),
+            (false, true) => by.map(|by| by.touching(How::Held)),
+            (false, false) => by,
+        }
     }
 
     /// A wave has waited; how many of its stores may be under way.

@@ -12,6 +12,8 @@ pub(crate) enum How {
     Sync {
         handed: bool,
     },
+    /// A plain store to a place that the wave has changed with an atomic whose old value it was given.
+    Held,
     /// An atomic that reads and writes.
     Atomic,
 }
@@ -205,6 +207,12 @@ impl<'a> Toucher<'a> {
         let met = |conflict, atomic| Some(Met { at, conflict, atomic });
         if writer & ATOMIC != 0 {
             let number = writer & NUMBER;
+            // A store does not overtake its wave's own atomic there, which came behind all others; what comes behind the store is another matter.
+            if write && self.how == How::Held && self.is_own(number) {
+                mark[WRITER] = self.number;
+                lists.remove(&at);
+                return self.after_reader(mark).and_then(|conflict| met(conflict, true));
+            }
             let releases = write && self.how == How::Sync { handed: true };
             if self.how == How::Atomic || releases {
                 let list = lists.get(&at).filter(|_| writer & SEVERAL != 0);
@@ -215,7 +223,7 @@ impl<'a> Toucher<'a> {
                 mark[WRITER] = self.number | ATOMIC | self.listed(writer, lists, at);
                 return self.after_reader(mark).and_then(|conflict| met(conflict, true));
             }
-            if let How::Plain | How::Sync { .. } = self.how
+            if let How::Plain | How::Held | How::Sync { .. } = self.how
                 && (write || self.how == How::Plain)
             {
                 let list = lists.get(&at).filter(|_| writer & SEVERAL != 0);

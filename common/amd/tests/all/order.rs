@@ -220,6 +220,20 @@ fn a_loop_of_comparing_atomics_may_begin_with_a_plain_read() {
         do { seen = old; old = seen; } while (!__hip_atomic_compare_exchange_strong(&words[0], &old, seen + 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED, AGENT));
         "#;
     passes(body, 4, |_| true);
+    // Two dwords, which a scalar load reads one by one.
+    let wide = body.replace("unsigned old = words[0]", "unsigned long *wide = (unsigned long*)words, old = *wide");
+    passes(&wide.replace("&words[0]", "wide"), 4, |_| true);
+}
+
+/// The last block sets a counter back, while another store of its is under way.
+#[test]
+fn a_store_does_not_overtake_an_atomic_of_its_own_wave() {
+    let body = r#"if (t == 0) {
+            const unsigned seen = __hip_atomic_fetch_add(&words[0], 1u, __ATOMIC_RELAXED, AGENT);
+            if (WHO) { ((volatile unsigned*)out)[b] = seen; ((volatile unsigned*)words)[0] = 0; }
+        }"#;
+    passes(&body.replace("WHO", "seen == 3"), 4, |found| found[..4].iter().sum::<u32>() == 3);
+    races(&body.replace("WHO", "seen < 2"), 4, in_memory);
 }
 
 #[test]

@@ -104,7 +104,7 @@ impl Block<'_> {
             };
             let old = old.map_err(|fault| Raised::at(lane, fault))?;
             if let Some((key, lds)) = to.key() {
-                self.explain(wave, key, returns);
+                self.explain(wave, (key, bytes), returns);
                 self.accuse(wave, lane)?;
                 let known = released.take().filter(|(base, _)| Rc::ptr_eq(base, &clock));
                 let (_, known) = released.insert(known.unwrap_or_else(|| (clock, self.released(wave, lds, hands_on))));

@@ -146,7 +146,7 @@ impl Block<'_> {
             let next = |old: Option<u64>| Some(atomic.kind.next(&mode, bytes, old?, new, compare));
             let mut touching = Touching { by: &by, starts: self.starts, races: self.races };
             old = self.memory.atomic(address, bytes, &mut self.hint, &mut touching, next).map_err(Raised::wave)?;
-            self.explain(wave, address, atomic.returns);
+            self.explain(wave, (address, bytes), atomic.returns);
             self.accuse(wave, 0)?;
             if wave.pending.is_scalar_empty()
                 && let Some(known) = self.released(wave, false, true)

@@ -51,7 +51,8 @@ impl Block<'_> {
                 poison >>= 2;
             }
             poison &= ((1_u32 << bytes) - 1) as u16;
-            let holding = releases.then(|| self.holding(wave, memory, addresses, lane, (bytes, offset), by));
+            let may_hold = releases || wave.order.holds_any();
+            let holding = may_hold.then(|| self.holding(wave, memory, addresses, lane, (bytes, offset, releases), by));
             let by = holding.as_ref().unwrap_or(&by);
             let done = if let Some((descriptor, ..)) = addresses.descriptor.as_ref().filter(|(of, ..)| of.swizzle) {
                 let step = bytes.min(descriptor.element as usize).clamp(1, 4);
