@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use crate::races::{LDS, Raced, Races, are_one_sum, differ_by_rounding};
 use crate::shadow::{Conflict, Met, Shadow, Toucher};
+use crate::variables::{Variables, buffer_place};
 use crate::verdict::{Access, Fault, Place, Use};
 
 /// What was read: up to four dwords, and a bit for each byte that nobody wrote.
@@ -25,7 +26,7 @@ pub(crate) struct Touching<'a> {
 
 /// What bytes are called.
 pub(crate) enum Label<'a> {
-    Buffer { name: &'a str, element: u32, base: u64 },
+    Buffer { name: &'a str, element: u32, base: u64, variables: Option<&'a Variables> },
     Lds,
 }
 
@@ -47,7 +48,9 @@ impl Bank<'_> {
     pub fn place(&self, offset: usize) -> Place {
         let size = self.bytes.len() as u64;
         match self.label {
-            Label::Buffer { name, element, .. } => buffer_place(name, element, size, offset as i64),
+            Label::Buffer { name, element, variables, .. } => variables
+                .and_then(|variables| variables.place(offset as i64))
+                .unwrap_or_else(|| buffer_place(name, element, size, offset as i64)),
             Label::Lds => Place::Lds { offset: offset as u64, size },
         }
     }
@@ -208,16 +211,6 @@ impl Bank<'_> {
 pub(crate) fn block_of(starts: &[(u32, [u32; 3])], number: u32) -> [u32; 3] {
     let at = starts.partition_point(|(start, _)| *start <= number);
     starts.get(at.saturating_sub(1)).map_or([0; 3], |(_, id)| *id)
-}
-
-pub(crate) fn buffer_place(name: &str, element: u32, size: u64, offset: i64) -> Place {
-    let width = i64::from(element.max(1));
-    Place::Buffer {
-        name: name.to_string(),
-        offset,
-        element: offset.div_euclid(width),
-        elements: size / u64::from(element.max(1)),
-    }
 }
 
 /// Notes which bytes were written, those of `poison` as ones that nobody wrote.

@@ -28,6 +28,7 @@ pub(crate) use self::scratch::Scratch;
 use crate::instruction::{Action, Destination, Instruction, Scalar, Source, Touches};
 use crate::memory::Memory;
 use crate::order::{Clock, Places, Suspect};
+use crate::pending::TooEarly;
 use crate::races::Races;
 use crate::registers::EXEC;
 use crate::shadow::{How, Toucher};
@@ -137,9 +138,7 @@ impl Block<'_> {
         if wave.pending.may_have(&instruction.words, instruction.touches.sgprs)
             && let Some(early) = wave.pending.too_early(&instruction.touches)
         {
-            let issued = (self.site)(early.instruction);
-            let fault = Fault::Unwaited { register: early.register, counter: early.counter, issued };
-            return Err(Raised::wave(fault));
+            return Err(self.unwaited(early));
         }
         wave.at = at + 1;
         if at == self.without {
@@ -239,8 +238,12 @@ impl Block<'_> {
             touches.sgprs |= ((1 << scalar.definition.result) - 1) << at;
         }
         let Some(early) = wave.pending.too_early(&touches) else { return Ok(()) };
-        let issued = (self.site)(early.instruction);
-        Err(Raised::wave(Fault::Unwaited { register: early.register, counter: early.counter, issued }))
+        Err(self.unwaited(early))
+    }
+
+    fn unwaited(&self, TooEarly { register, counter, instruction }: TooEarly) -> Box<Raised> {
+        let counter = self.target.counter(counter, register.starts_with('s'));
+        Raised::wave(Fault::Unwaited { register, counter, issued: (self.site)(instruction) })
     }
 
     fn behind_code(&self) -> u64 {

@@ -40,6 +40,7 @@ mod shadow;
 mod source;
 mod target;
 mod typed;
+mod variables;
 mod verdict;
 mod wave;
 

@@ -5,8 +5,9 @@ mod journal;
 
 use self::journal::Journal;
 use crate::bank::lanes::Places;
-use crate::bank::{Bank, Label, Loaded, Touching, buffer_place};
+use crate::bank::{Bank, Label, Loaded, Touching};
 use crate::shadow::{LAST_NUMBER, Shadow, Toucher};
+use crate::variables::{Variables, buffer_place};
 use crate::verdict::{Access, Fault, Place};
 
 /// Where the first buffer begins.
@@ -35,6 +36,16 @@ pub(crate) struct Buffer {
     protected: Vec<(u64, u64)>,
     /// A bit for each page that the journal has.
     saved: Vec<u64>,
+    /// Of the image of a code object.
+    variables: Option<Box<Variables>>,
+}
+
+/// A code object in memory.
+pub(crate) struct Image {
+    pub bytes: Vec<u8>,
+    /// Ranges that kernels must not write.
+    pub protected: Vec<(u64, u64)>,
+    pub variables: Variables,
 }
 
 /// The memory of one device.
@@ -66,12 +77,20 @@ impl Default for Memory {
 
 impl Buffer {
     fn place(&self, offset: i64) -> Place {
+        if let Some(place) = self.variables.as_ref().and_then(|variables| variables.place(offset)) {
+            return place;
+        }
         buffer_place(&self.name, self.element, self.bytes.len() as u64, offset)
     }
 
     #[inline]
     fn bank(&mut self) -> Bank<'_> {
-        let label = Label::Buffer { name: &self.name, element: self.element, base: self.base };
+        let label = Label::Buffer {
+            name: &self.name,
+            element: self.element,
+            base: self.base,
+            variables: self.variables.as_deref(),
+        };
         Bank { bytes: &mut self.bytes, written: &mut self.written, shadow: &mut self.shadow, label }
     }
 }
@@ -102,6 +121,7 @@ impl Memory {
             shadow: Shadow::default(),
             protected: Vec::new(),
             saved: Vec::new(),
+            variables: None,
         });
         base
     }
@@ -250,18 +270,19 @@ impl Memory {
     }
 
     /// The image of program `id`, made by `make` at the first use.
-    pub(crate) fn image(&mut self, id: u64, make: impl FnOnce(u64) -> (Vec<u8>, Vec<(u64, u64)>)) -> u64 {
+    pub(crate) fn image(&mut self, id: u64, make: impl FnOnce(u64) -> Image) -> u64 {
         if let Some((_, base)) = self.images.iter().find(|(of, _)| *of == id) {
             return *base;
         }
         // The size is not known before the image is made, and does not matter: the next buffer begins behind it.
         let base = self.next + self.guard();
-        let (bytes, protected) = make(base);
+        let Image { bytes, protected, variables } = make(base);
         self.next = base + (bytes.len() as u64).next_multiple_of(ALIGNMENT);
         let written = vec![1; bytes.len()];
         let name = "the code object".to_string();
         let shadow = Shadow::default();
-        self.buffers.push(Buffer { name, base, element: 1, bytes, written, shadow, protected, saved: Vec::new() });
+        let (saved, variables) = (Vec::new(), Some(Box::new(variables)));
+        self.buffers.push(Buffer { name, base, element: 1, bytes, written, shadow, protected, saved, variables });
         self.images.push((id, base));
         base
     }
@@ -299,9 +320,36 @@ impl Memory {
         }
     }
 
+    /// # Errors
+    /// An access begins between the variables of a code object.
+    #[inline]
+    fn within_variables(&self, offset: usize, bytes: usize, access: Access, hint: usize) -> Result<(), Fault> {
+        let Some(variables) = self.buffers.get(hint).and_then(|buffer| buffer.variables.as_ref()) else {
+            return Ok(());
+        };
+        if !variables.is_gap(offset as u64) {
+            return Ok(());
+        }
+        let place = self.buffers[hint].place(offset as i64);
+        Err(Fault::OutOfBounds { access, bytes: bytes as u32, place })
+    }
+
     /// A lane's load of 1 to 16 bytes.
     #[inline(always)]
     pub(crate) fn load(
+        &mut self,
+        address: u64,
+        bytes: usize,
+        hint: &mut usize,
+        to: &mut Touching<'_>,
+    ) -> Result<Loaded, Fault> {
+        let offset = self.reach(address, bytes, Access::Read, hint)?;
+        self.within_variables(offset, bytes, Access::Read, *hint)?;
+        Ok(self.buffers[*hint].bank().load(offset, bytes, to))
+    }
+
+    /// What follows the first dword of a load: compilers load more than there is of a variable where that begins at a round address.
+    pub(crate) fn load_further(
         &mut self,
         address: u64,
         bytes: usize,
@@ -322,6 +370,7 @@ impl Memory {
         to: &mut Touching<'_>,
     ) -> Result<(), Fault> {
         let offset = self.reach(address, data.len(), Access::Write, hint)?;
+        self.within_variables(offset, data.len(), Access::Write, *hint)?;
         let buffer = &self.buffers[*hint];
         let range = offset as u64..(offset + data.len()) as u64;
         if buffer.protected.iter().any(|(from, until)| range.start < *until && *from < range.end) {
@@ -349,6 +398,7 @@ impl Memory {
         next: impl FnOnce(Option<u64>) -> Option<u64>,
     ) -> Result<u64, Fault> {
         let offset = self.reach(address, bytes, Access::Atomic, hint)?;
+        self.within_variables(offset, bytes, Access::Atomic, *hint)?;
         self.journal.save(&mut self.buffers, *hint, offset, bytes);
         self.buffers[*hint].bank().atomic(offset, bytes, to, next)
     }
@@ -361,7 +411,8 @@ impl Memory {
     /// The buffer that has the byte at `address`, which `hint` names from now on, and where it begins.
     pub(crate) fn bank_at(&mut self, address: u64, hint: &mut usize) -> Option<(Bank<'_>, u64)> {
         self.reach(address, 1, Access::Read, hint).ok()?;
-        let buffer = self.buffers.get_mut(*hint)?;
+        // Of variables each lane's is looked at.
+        let buffer = self.buffers.get_mut(*hint).filter(|buffer| buffer.variables.is_none())?;
         let base = buffer.base;
         Some((buffer.bank(), base))
     }

@@ -12,6 +12,7 @@ use rmpv::Value;
 
 use crate::error::{LaunchError, LoadError};
 use crate::target::Target;
+use crate::variables::{Section, Variable, Variables};
 
 /// EI_ABIVERSION of code object versions 5 and 6.
 const VERSIONS: [(u8, u8); 2] = [(3, 5), (4, 6)];
@@ -35,6 +36,8 @@ pub(crate) struct CodeObject {
     pub kernels: BTreeMap<String, Kernel>,
     /// Variables, by name: offset in the image and size.
     pub variables: BTreeMap<String, (u64, u64)>,
+    /// The same with their names in the source, and what lies between them.
+    pub(crate) named: Variables,
     /// Relative relocations: where, and what is added to the base.
     pub relocations: Vec<(u64, u64)>,
 }
@@ -262,7 +265,9 @@ impl CodeObject {
             return Err(bad("no kernel"));
         }
         let text = sections(&file);
-        Ok(Self { image, protected, text, kernels, variables, relocations })
+        let of = |(name, (at, size)): (&String, &(u64, u64))| Variable { name: demangled(name), range: *at..at + size };
+        let named = Variables::new(variables.iter().map(of).collect(), &allocated(&file));
+        Ok(Self { image, protected, text, kernels, variables, named, relocations })
     }
 }
 
@@ -292,6 +297,31 @@ pub(crate) fn sections<'a>(file: &impl Object<'a>) -> Vec<(u64, Vec<u32>)> {
     let of_code = file.sections().filter(|section| section.kind() == SectionKind::Text);
     let words = |data: &[u8]| data.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
     of_code.filter_map(|section| Some((section.address(), words(section.data().ok()?)))).collect()
+}
+
+/// The sections that are in memory.
+fn allocated<'a>(file: &impl Object<'a>) -> Vec<Section> {
+    let sections = file.sections().filter_map(|section| {
+        let is_writable = matches!(section.kind(), SectionKind::Data | SectionKind::UninitializedData);
+        let range = section.address()..section.address() + section.size();
+        (section.address() > 0 && section.size() > 0).then_some(Section { range, is_writable })
+    });
+    sections.collect()
+}
+
+/// A symbol as its source has it, as far as that is a name alone: `_ZN1a1bE` is `a::b`.
+fn demangled(symbol: &str) -> String {
+    let inner =
+        symbol.strip_prefix("_ZN").and_then(|rest| rest.strip_suffix('E')).or_else(|| symbol.strip_prefix("_Z"));
+    let mut rest = inner.unwrap_or_default().trim_start_matches('L');
+    let mut parts = Vec::new();
+    while let Some(digits) = rest.find(|found: char| !found.is_ascii_digit()).filter(|digits| *digits > 0) {
+        let (count, behind) = rest.split_at(digits);
+        let Some(part) = count.parse().ok().and_then(|count: usize| behind.get(..count)) else { break };
+        parts.push(if part.starts_with("_GLOBAL__N") { "(anonymous namespace)" } else { part });
+        rest = behind.get(part.len()..).unwrap_or_default().trim_start_matches('L');
+    }
+    if parts.is_empty() || !rest.is_empty() { symbol.to_string() } else { parts.join("::") }
 }
 
 /// The address of a symbol that the file defines.

@@ -18,6 +18,34 @@ pub(crate) struct LdsTouch {
     pub write: bool,
 }
 
+impl LdsTouch {
+    /// The bytes that it touches, from the first to behind the last.
+    fn range(&self) -> (u32, u32) {
+        let of_lanes = || (0..LANES).filter(|lane| self.exec >> lane & 1 == 1).map(|lane| self.offsets[lane]);
+        let (first, last) = (of_lanes().min().unwrap_or(u32::MAX), of_lanes().max().unwrap_or(0));
+        (first, last.saturating_add(self.bytes))
+    }
+
+    /// The first byte that both touch, lane by lane.
+    fn first_shared(&self, other: &Self) -> Option<u32> {
+        let ((begin, end), (from, to)) = (self.range(), other.range());
+        if begin >= to || from >= end {
+            return None;
+        }
+        let lanes = |of: &Self| (0..LANES).filter(move |lane| of.exec >> lane & 1 == 1).collect::<Vec<_>>();
+        let (own, others) = (lanes(self), lanes(other));
+        let shared = own.iter().flat_map(|lane| {
+            let at = self.offsets[*lane];
+            let meets = move |of: &&usize| {
+                let of = other.offsets[**of];
+                at < of.saturating_add(other.bytes) && of < at.saturating_add(self.bytes)
+            };
+            others.iter().filter(meets).map(move |of| at.max(other.offsets[*of]))
+        });
+        shared.min()
+    }
+}
+
 /// Those of an instruction, which may access LDS twice.
 pub(crate) type LdsTouches = [Option<Box<LdsTouch>>; 2];
 
@@ -252,6 +280,20 @@ impl Pending {
             .chain(&self.vector.entries)
             .flat_map(|entry| &entry.lds)
             .filter_map(|touch| touch.as_deref())
+    }
+
+    /// A place of LDS among `touches` that a load to LDS of the wave itself has yet to write.
+    pub fn unlanded(&self, touches: &LdsTouches) -> Option<TooEarly> {
+        for touch in touches.iter().flatten() {
+            for entry in self.vector.entries.iter().rev() {
+                let Some(landing) = entry.lds[0].as_deref() else { continue };
+                if let Some(at) = touch.first_shared(landing) {
+                    let register = format!("byte {at} of LDS");
+                    return Some(TooEarly { register, counter: "vmcnt", instruction: entry.instruction });
+                }
+            }
+        }
+        None
     }
 
     /// Whether anything of these may be under way: vector registers by words, and scalar ones.

@@ -9,7 +9,7 @@ use crate::decode::{Decoder, poll};
 use crate::error::LoadError;
 use crate::instruction::{Action, Instruction};
 use crate::isa::{self, Isa, Line};
-use crate::memory::Memory;
+use crate::memory::{Image, Memory};
 use crate::object::{CodeObject, Kernel, unbundle};
 use crate::registers::{ACCUMULATION, VGPRS};
 use crate::source;
@@ -111,7 +111,7 @@ impl Program {
                     place.copy_from_slice(&base.wrapping_add(*addend).to_le_bytes());
                 }
             }
-            (image, self.object.protected.clone())
+            Image { bytes: image, protected: self.object.protected.clone(), variables: self.object.named.clone() }
         })
     }
 }

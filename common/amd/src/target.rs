@@ -123,6 +123,22 @@ impl Target {
         matches!(self.generation, Cdna1 | Cdna2 | Cdna3 | Cdna4)
     }
 
+    /// A buffer descriptor has one bit for its swizzle ("Buffer resource descriptor", RDNA 2 and before).
+    pub(crate) fn swizzles_by_a_bit(&self) -> bool {
+        self.is_gfx9() || self.generation == Generation::Rdna2
+    }
+
+    /// What messages call a counter of gfx9's by: gfx12 has others ("S_WAIT_*CNT", RDNA 4). `scalar`: it is a scalar load that is waited for.
+    pub(crate) fn counter(&self, name: &'static str, scalar: bool) -> &'static str {
+        match name {
+            _ if self.generation != Generation::Rdna4 => name,
+            "vmcnt" => "loadcnt",
+            "lgkmcnt" if scalar => "kmcnt",
+            "lgkmcnt" => "dscnt",
+            name => name,
+        }
+    }
+
     /// Vector registers of an operand that has several begin at an even one.
     pub(crate) fn aligns_vgprs(&self) -> bool {
         self.is_gfx9() && self.generation != Generation::Cdna1

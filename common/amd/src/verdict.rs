@@ -270,8 +270,15 @@ impl fmt::Display for Fault {
                 write!(f, "race: {access} of {place}, ")?;
                 match (other, wrote) {
                     (Other::Lane(_), _) => write!(f, "to which {other} writes another value in the same instruction")?,
-                    (_, true) => write!(f, "which {other} wrote with no barrier between")?,
-                    (_, false) => write!(f, "which {other} read with no barrier between")?,
+                    _ => {
+                        let did = if *wrote { "wrote" } else { "read" };
+                        // No barrier orders blocks.
+                        let missing = match other {
+                            Other::Block(_) | Other::Blocks => "nothing between that releases and acquires it",
+                            _ => "no barrier between that waits for it",
+                        };
+                        write!(f, "which {other} {did} with {missing}")?;
+                    }
                 }
                 f.write_str(if *rounding { "; as FP32, both values differ by a rounding" } else { "" })
             }
@@ -282,7 +289,13 @@ impl fmt::Display for Fault {
                 write!(f, "store to {place}, which stays in a cache: there is no {missing} before the wave ends")
             }
             Self::Unwaited { register, counter, issued } => {
-                write!(f, "{register} is used without the s_waitcnt ({counter}) for {issued}")
+                // gfx12 has an instruction for each of its counters.
+                match *counter {
+                    "vmcnt" | "lgkmcnt" => {
+                        write!(f, "{register} is used without the s_waitcnt ({counter}) for {issued}")
+                    }
+                    counter => write!(f, "{register} is used without the s_wait_{counter} for {issued}"),
+                }
             }
             Self::Barrier { missing: Missing::Elsewhere { wave, at } } => {
                 write!(f, "divergent barrier: wave {wave} waits at {at} instead")

@@ -37,16 +37,17 @@ pub(super) struct Descriptor {
 }
 
 impl Descriptor {
-    fn read(words: [u32; 4], gfx9: bool) -> Self {
+    /// `one_bit`: up to gfx10 a bit says whether lanes are side by side, in elements of a dword; from gfx11 on two say of which elements.
+    fn read(words: [u32; 4], one_bit: bool) -> Self {
         let word = |at: usize| u64::from(words[at]);
         let base = word(0) | (word(1) & 0xffff) << 32;
         let index_stride = 8 << (word(3) >> 21 & 3);
         Self {
             base,
             stride: word(1) >> 16 & 0x3fff,
-            swizzle: if gfx9 { word(1) >> 31 & 1 == 1 } else { word(1) >> 30 & 3 != 0 },
+            swizzle: if one_bit { word(1) >> 31 & 1 == 1 } else { word(1) >> 30 & 3 != 0 },
             records: word(2),
-            element: if gfx9 { 4 } else { [4, 4, 8, 16][(word(1) >> 30 & 3) as usize] },
+            element: if one_bit { 4 } else { [4, 4, 8, 16][(word(1) >> 30 & 3) as usize] },
             index_stride,
             adds_lane: word(3) >> 23 & 1 == 1,
             last: words[3],
@@ -186,7 +187,7 @@ impl Block<'_> {
                         *of = u64::from(*value) + memory.offset as u64;
                     }
                 }
-                let descriptor = Descriptor::read(words, self.target.is_gfx9());
+                let descriptor = Descriptor::read(words, self.target.swizzles_by_a_bit());
                 return Ok(Addresses { of, descriptor: Some((descriptor, indices, value)), image: None });
             }
         }

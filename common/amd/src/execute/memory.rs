@@ -42,6 +42,9 @@ impl Block<'_> {
         if exec == 0 {
             self.note(wave, memory, [None, None], at);
         } else if let Some(touches) = self.at_once(wave, memory, exec) {
+            if let Some(early) = wave.pending.unlanded(&touches) {
+                return Err(self.unwaited(early));
+            }
             self.stored(wave, memory);
             self.note(wave, memory, touches, at);
         } else {
@@ -58,6 +61,9 @@ impl Block<'_> {
                 wave.state = State::Synced;
             }
             let touches = touches(&mut wave.pending, memory, &addresses, exec);
+            if let Some(early) = wave.pending.unlanded(&touches) {
+                return Err(self.unwaited(early));
+            }
             self.note(wave, memory, touches, at);
         }
         Ok(())

@@ -34,10 +34,11 @@ impl Prepared<'_> {
         };
         for (bit, _) in USER_SGPRS.iter().filter(|(bit, _)| self.kernel.properties >> bit & 1 == 1) {
             match bit {
-                // A descriptor of all scratch, swizzled by lanes: an index stride of 64, the lane's number added.
+                // A descriptor of all scratch, swizzled by lanes: an index stride of as many as a wave has, the lane's number added.
                 0 => {
+                    let stride = if lanes == 32 { 2 } else { 3 };
                     let words =
-                        [SCRATCH_BASE as u32, (SCRATCH_BASE >> 32) as u32 | 1 << 31, u32::MAX, 1 << 23 | 3 << 21];
+                        [SCRATCH_BASE as u32, (SCRATCH_BASE >> 32) as u32 | 1 << 31, u32::MAX, 1 << 23 | stride << 21];
                     words.iter().for_each(|word| next(*word, 0));
                 }
                 1 => pair(&mut next, self.dispatch),

@@ -70,7 +70,11 @@ impl Block<'_> {
             let mut loaded = Loaded::default();
             if reached.has(step, size) {
                 let mut touching = Touching { by: &by[0], starts: self.starts, races: self.races };
-                let found = self.memory.load(address.wrapping_add(step), size as usize, &mut self.hint, &mut touching);
+                let (place, size) = (address.wrapping_add(step), size as usize);
+                let found = match dword {
+                    0 => self.memory.load(place, size, &mut self.hint, &mut touching),
+                    _ => self.memory.load_further(place, size, &mut self.hint, &mut touching),
+                };
                 loaded = found.map_err(Raised::wave)?;
                 let met = self.races.has_met() || self.races.suspected.is_some();
                 if let (false, Some(fault)) = (met, self.stale_scalar(wave, address.wrapping_add(step))) {
