@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::time::Duration;
 
 use bluefin_campaign::listing::{Listing, arch_or_target};
 use bluefin_campaign::machine::check::{self, Checked, Checking, RIGHT};
@@ -19,6 +20,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::input::{Input, InputArgs};
+use crate::waiting::with_signs_of_life;
 
 /// Check kernels for AMD GPUs on the CPU: each candidate is compiled, executed instruction by instruction, and compared
 #[derive(clap::Args)]
@@ -134,7 +136,17 @@ impl CheckArgs {
             let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {per_sec} {msg}")?;
             ProgressBar::new(candidates).with_style(style)
         };
-        let checked = checking.check(|done| bar.inc(done)).await?;
+        let is_said = bar.is_hidden();
+        let going_on = |since: Duration| {
+            if is_said {
+                let (done, since) = (bar.position(), since.as_secs());
+                say!(
+                    "{done} of {candidates} candidates; {since}s; an execution ends after {} instructions",
+                    self.max_instructions
+                );
+            }
+        };
+        let checked = with_signs_of_life(checking.check(|done| bar.inc(done)), going_on).await?;
         bar.finish_and_clear();
         Ok(checked)
     }

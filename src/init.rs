@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use bluefin_campaign::machine::reach::set_lengths;
@@ -11,6 +12,8 @@ use bluefin_compile_worker::toolchain::settle::settle;
 use bluefin_kernel_spec::draft::{Draft, Kernel, Language};
 use bluefin_kernel_spec::source_text;
 use bluefin_terminal::out;
+
+use crate::waiting::with_signs_of_life;
 
 /// Write a kernel spec from the kernels in a file, to be completed
 #[derive(clap::Args)]
@@ -47,6 +50,7 @@ impl InitArgs {
             )));
         }
         let text = read(&self.file).with_context(|| file.to_string())?;
+        anyhow::ensure!(!output.exists(), "{}: it is there already, and nothing was written", output.display());
         let name = self.file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let beside = |name: &str| read(&folder(&self.file).join(name)).ok();
         let mut draft = Draft::new(language, name, &text, beside);
@@ -62,7 +66,15 @@ impl InitArgs {
         );
         if language == Language::Gpu {
             say!("executing on the CPU, to see how far they go in their buffers; kernels: {}", draft.kernels.len());
-            match set_lengths(&mut draft).await {
+            let going_on = |since: Duration| {
+                say!("still executing, {}s; a Ctrl-C ends that, and writes what the text tells", since.as_secs());
+            };
+            let lengths = with_signs_of_life(set_lengths(&mut draft), going_on);
+            let lengths = tokio::select! {
+                lengths = lengths => lengths,
+                _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("executing was stopped")),
+            };
+            match lengths {
                 Ok(remarks) => remarks.iter().for_each(|remark| say!("{remark}")),
                 Err(error) => say!("how long buffers are is a guess: {error:#}"),
             }

@@ -44,6 +44,7 @@ mod tune;
 mod tune_gemm;
 mod verify;
 mod version;
+mod waiting;
 mod workers;
 
 use std::process::ExitCode;

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use bluefin_common::problem::Problem;
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
-use bluefin_kernel_spec::Bundle;
+use bluefin_kernel_spec::{Bundle, SpecError};
 use bluefin_producer::specs::{LoadedSpec, Specs};
 use clap::ValueEnum;
 use serde::Deserialize;
@@ -52,7 +52,10 @@ pub fn with_own(
         let own = own_spec(path)?;
         if own.spec.kernel().is_some() && (own.spec.problem == "kernel" || !has_commands) {
             for sizes in sizes {
-                let problem = own.spec.problem(sizes)?;
+                let wrong = |error: SpecError| {
+                    if sizes.is_empty() { error.into() } else { usage(format!("--size: {error}")) }
+                };
+                let problem = own.spec.problem(sizes).map_err(wrong)?;
                 if !problems.contains(&problem) {
                     problems.push(problem);
                 }

@@ -131,7 +131,12 @@ impl Symbol {
         let fits = |one: &&Self| parameters.is_none_or(|parameters| one.parameters() == normal_types(parameters));
         let is_of =
             |full: &str, name: &str| full == name || full.strip_suffix(name).is_some_and(|rest| rest.ends_with("::"));
-        let exact: Vec<&Self> = found.iter().filter(|one| is_of(&one.name(), &name)).filter(fits).collect();
+        // One outside of all namespaces goes before those of the same name within some.
+        let outside: Vec<&Self> = found.iter().filter(|one| one.name() == name).filter(fits).collect();
+        let exact: Vec<&Self> = match outside.as_slice() {
+            [] => found.iter().filter(|one| is_of(&one.name(), &name)).filter(fits).collect(),
+            _ => outside,
+        };
         // Arguments may be spelled in other ways: an alias of a type, a macro, one that is left to its default.
         let alike = || found.iter().filter(|one| is_of(without_arguments(&one.name()), &bare)).filter(fits).collect();
         let found_ones: Vec<&Self> = if exact.is_empty() { alike() } else { exact };

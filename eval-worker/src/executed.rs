@@ -127,11 +127,14 @@ impl Executor {
         let tolerances = vec![task.tolerance; task.buffers.len()];
         let mut posed = Posed { task, before, after: Vec::new(), tolerances, nondeterministic: Vec::new() };
         let (after, _) = self.execute(&posed, &posed.task.reference, loaded, None)?;
-        for (buffer, after) in posed.task.buffers.iter().zip(&after) {
+        for (index, (buffer, after)) in posed.task.buffers.iter().zip(&after).enumerate() {
             let mut elements = after.chunks_exact(buffer.data_type.size());
             let is_untouched = elements.all(|element| is_poison(buffer.data_type, element));
             if buffer.role == Role::Output && is_untouched && !after.is_empty() {
-                let detail = format!("output {}: none of {} elements written", buffer.name, buffer.length);
+                let mut detail = format!("output {}: none of {} elements written", buffer.name, buffer.length);
+                if !takes(&posed.task.reference, index) {
+                    detail += ": no launch of it takes that buffer; leave it out, with the solvers that write it, or name another reference";
+                }
                 return Err(Failure::new(FailureKind::OutputNotWritten, detail));
             }
         }
@@ -308,6 +311,20 @@ impl From<amd::Failure> for Ended {
         };
         Self { failure: failed(&failure), beyond, of_launch }
     }
+}
+
+/// Whether a launch is given the buffer with this index.
+fn takes(built: &Built, index: usize) -> bool {
+    let mut arguments = built.launches.iter().flat_map(|launch| &launch.arguments);
+    arguments.any(|argument| match argument {
+        Argument::Buffer(buffer) | Argument::BufferAt { buffer, .. } => usize::from(*buffer) == index,
+        Argument::Tensor(tensor) => usize::from(tensor.buffer) == index,
+        Argument::Structure(structure) => {
+            let is_it = |to: &Pointed| matches!(to, Pointed::Buffer { buffer, .. } if usize::from(*buffer) == index);
+            structure.pointers.iter().any(|pointer| is_it(&pointer.to))
+        }
+        _ => false,
+    })
 }
 
 /// Adds what a launch had of them; a kernel may be launched more than once.

@@ -81,6 +81,27 @@ impl Program {
     }
 }
 
+/// A server's processes end by signals, and children of multiprocessing without Python's exit.
+#[test]
+fn kernels_of_processes_that_end_by_themselves_are_captured() {
+    let Some(program) = Program::new() else { return };
+    let output = program.run(&["capture", "--triton", "-o", "kernels", "--json"], "ends.py", &[]).output().unwrap();
+    let report: Value = serde_json::from_str(text(&output.stderr).lines().last().unwrap()).unwrap();
+    let kernels = report["kernels"].as_array().unwrap();
+    let told: Vec<_> = kernels.iter().map(|one| (one["function"].as_str().unwrap(), &one["calls"])).collect();
+    assert_eq!(told, [("prints", &1.into()), ("rounds", &1.into())], "{report:#}");
+    // What prints does so nowhere; a cast too many is more than sums in another order come to.
+    let mut check = program.bluefin();
+    check.args(["check", "--triton", "kernels", "--target", "gfx942", "--json"]);
+    let checked = json(&expect(&mut check, 1));
+    let results = |solver: &str| {
+        let all = checked["candidates"].as_array().unwrap().iter().filter(|one| one["solver"] == solver);
+        all.map(|one| one["result"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(results("prints"), ["right", "right"], "{checked:#}");
+    assert_eq!(results("rounds"), ["right", "wrong_result"], "{checked:#}");
+}
+
 #[test]
 fn a_program_is_captured_without_tuning() {
     let Some(program) = Program::new() else { return };

@@ -1,6 +1,7 @@
 //! How far the kernels of a draft go in their buffers: each is compiled and executed on the CPU, as `check` does.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::target::Target;
@@ -19,6 +20,10 @@ use super::itself;
 const TARGET: &str = "gfx942-304";
 /// Instructions of waves after which a kernel is given up: some seconds.
 const MOST_INSTRUCTIONS: u64 = 20_000_000;
+
+/// Other launches are tried of a kernel for so long, and smaller sizes of all of them.
+const MOST_OF_KERNEL: Duration = Duration::from_secs(10);
+const MOST_OF_ALL: Duration = Duration::from_secs(40);
 
 /// Failures after which kernels may end well with smaller sizes.
 const OF_SIZES: [FailureKind; 2] = [FailureKind::OutOfMemory, FailureKind::Hang];
@@ -39,10 +44,14 @@ struct Reached {
 pub async fn set_lengths(draft: &mut Draft) -> anyhow::Result<Vec<String>> {
     let target: Target = TARGET.parse()?;
     let executor = Executor::new(target.arch(), 1, MOST_INSTRUCTIONS)?;
+    let begun = Instant::now();
     let mut all = of_kernels(draft, &executor, &target).await?;
     let mut remarks = Vec::new();
     let mut smaller = draft.smaller();
     while let (Some(failure), Some(other)) = (too_large(&all).cloned(), smaller) {
+        if begun.elapsed() > MOST_OF_ALL {
+            break;
+        }
         let of_other = of_kernels(&other, &executor, &target).await?;
         smaller = other.smaller();
         let well = |all: &[Reached]| all.iter().filter(|one| one.reach.is_ok()).count();
@@ -97,7 +106,11 @@ async fn of_kernel(whole: &Draft, kernel: usize, executor: &Executor, target: &T
         reach => return Ok(Reached { reach, tried: None }),
     };
     let before = told(&unreached.failure);
+    let begun = Instant::now();
     for launch in whole.launches(kernel) {
+        if begun.elapsed() > MOST_OF_KERNEL {
+            break;
+        }
         let mut alone = whole.alone(kernel);
         alone.set_launch(0, launch.clone(), &before);
         if let Ok(reach) = of_draft(alone, executor, target).await? {

@@ -179,7 +179,8 @@ impl Captured {
         for buffer in &self.buffers {
             text.push_str(&buffer.block()?);
         }
-        let precision = self.buffers.iter().filter_map(|buffer| tolerance(&buffer.dtype)).fold(1e-4, f64::max);
+        let multiplies = self.multiplies_matrices();
+        let of_all = self.buffers.iter().filter_map(|buffer| tolerance(&buffer.dtype)).fold(1e-4, f64::max);
         let mut written: BTreeMap<&str, f64> = BTreeMap::new();
         for buffer in self.buffers.iter().filter(|buffer| buffer.role != "input") {
             let size = buffer.rms.filter(|rms| rms.is_finite() && *rms > 0.0).unwrap_or(1.0);
@@ -191,6 +192,12 @@ impl Captured {
         }
         for (name, size) in written {
             let exact = !name.starts_with("FP") && !name.starts_with("BF");
+            // Nothing but products of matrices is computed in types of less than its own.
+            let precision = match name {
+                "FP32" if !multiplies => PLAIN_FP32,
+                "FP64" if !multiplies => PLAIN_FP64,
+                _ => of_all,
+            };
             let (absolute, relative) = if exact { (0.0, 0.0) } else { (precision * size, precision) };
             let _ =
                 writeln!(text, "\n[tolerance.{name}]\nabsolute = {}\nrelative = {}", float(absolute), float(relative));
@@ -200,6 +207,14 @@ impl Captured {
             let _ = writeln!(text, "workspace = {}", self.workspace);
         }
         Ok(text)
+    }
+
+    /// Whether the sources say that the function, or what it calls, multiplies matrices; those that can not be read may.
+    fn multiplies_matrices(&self) -> bool {
+        let text = |file: &String| std::fs::read_to_string(self.folder.join(file));
+        self.files
+            .iter()
+            .any(|file| text(file).map_or(true, |text| text.contains("dot(") || text.contains("dot_scaled(")))
     }
 
     /// The function's name, as far as a solver's may be long.
@@ -359,6 +374,10 @@ fn data_type(name: &str) -> Option<&'static str> {
         _ => return None,
     })
 }
+
+/// How far sums of FP32 and FP64 may be apart that are added in another order, as a share.
+const PLAIN_FP32: f64 = 5e-5;
+const PLAIN_FP64: f64 = 1e-10;
 
 /// How far results may be apart whose inputs or outputs are of this type, as a share: some roundings of its mantissa, which blocks of
 /// other sizes do in another order.

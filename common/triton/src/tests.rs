@@ -51,7 +51,7 @@ fn put(folder: &Path, document: &Json) -> Captured {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("capture.json"), document.to_string()).unwrap();
     for name in ["k_bench.py", "k_ops.py"] {
-        std::fs::write(folder.join(name), "# source\n").unwrap();
+        std::fs::write(folder.join(name), "# tl.dot(a, b)\n").unwrap();
     }
     Captured::read(&folder).unwrap()
 }
@@ -86,6 +86,13 @@ fn a_capture_becomes_two_specs_that_load() {
     ] {
         assert!(text.contains(part), "{part}\nin\n{text}");
     }
+    // Nothing is rounded to less than its own type where no matrices are multiplied.
+    for name in ["k_bench.py", "k_ops.py"] {
+        std::fs::write(folder.path().join(NAME).join(name), "# source\n").unwrap();
+    }
+    Captured::read(&folder.path().join(NAME)).unwrap().write_specs().unwrap().unwrap();
+    let listed = std::fs::read_to_string(folder.path().join(NAME).join("spec.toml")).unwrap();
+    assert!(listed.contains("absolute = 0.00015000000000000001\nrelative = 5e-5"), "{listed}");
 }
 
 /// A capture whose configs differ in these values of MODE, widened, with the one of them that won.

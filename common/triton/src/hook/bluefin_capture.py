@@ -87,7 +87,7 @@ class Capture:
         launched = self.launch(original, tuner, key, args, kwargs, configs)
         if taken is not None:
             try:
-                self.seen[taken.write(launched, tuner.cache[key])] = known
+                self.took(taken.write(launched, tuner.cache[key]), known)
             except Left as reason:
                 self.leave(tuner, reason)
             except Exception as error:
@@ -110,7 +110,7 @@ class Capture:
         launched = original(plain.fn, *args, **kwargs)
         if taken is not None:
             try:
-                self.seen[taken.write(launched, plain.configs[0])] = known
+                self.took(taken.write(launched, plain.configs[0]), known)
             except Left as reason:
                 self.leave(plain, reason)
             except Exception as error:
@@ -157,11 +157,26 @@ class Capture:
     def leave_at(self, name, at, reason):
         self.left.setdefault((name, str(reason)), at)
 
+    def took(self, name, known):
+        """A kernel is captured, also by a process that a signal ends later."""
+        self.seen[name] = known
+        self.end()
+
+    def forked(self):
+        """A child counts for itself. Those of multiprocessing end by no handler but its own."""
+        for known in self.seen.values():
+            known["calls"], known["events"] = 0, []
+        self.left = {}
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.register_after_fork(self, lambda own: util.Finalize(None, own.end, exitpriority=0))
+
     def end(self):
         """What this process did: how often, for how long, and what was left."""
         counted = {}
         for name, known in self.seen.items():
-            counted[name] = {"calls": known["calls"], "ms": shortest(known["events"])}
+            if known["calls"] > 0:
+                counted[name] = {"calls": known["calls"], "ms": shortest(known["events"])}
         left = [{"function": name, "reason": reason, "at": at} for (name, reason), at in self.left.items()]
         if counted or left:
             write(os.path.join(self.folder, f".process-{os.getpid()}.json"), {"kernels": counted, "left": left})

@@ -28,6 +28,7 @@ def around_all():
         import bluefin_capture
 
         around = bluefin_capture.Capture(autotuner, asked)
+        os.register_at_fork(after_in_child=around.forked)
     else:
         import bluefin_apply
 

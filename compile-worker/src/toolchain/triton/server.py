@@ -123,6 +123,19 @@ def options_of(backend_class):
     return {field.name: field.type for c in classes for field in dataclasses.fields(c)}
 
 
+def silence():
+    """Kernels print nothing: what they print with on AMD's GPUs is a service of the host, and takes time."""
+    import triton.language
+    from triton.compiler.code_generator import CodeGenerator
+
+    @triton.language.core.builtin
+    def device_print(prefix, *args, hex=False, _semantic=None, _builder=None, _generator=None):
+        return None
+
+    triton.language.core.device_print = triton.language.device_print = device_print
+    CodeGenerator.builtin_namespace["print"] = device_print
+
+
 class Compiler:
     def __init__(self):
         import triton
@@ -133,6 +146,7 @@ class Compiler:
         self.compile, self.source_of, self.target_of = triton.compile, ASTSource, GPUTarget
         self.options = {"hip": options_of(backends["amd"].compiler), "cuda": options_of(backends["nvidia"].compiler)}
         self.modules = {}
+        silence()
         self.version = triton.__version__
         # Numbers behind sizes and strides of a descriptor that the hardware does not know: its padding, and its rounding.
         version = tuple(int(part) for part in triton.__version__.split(".")[:2])
