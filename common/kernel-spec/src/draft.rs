@@ -116,6 +116,8 @@ pub struct Usage {
     pub written: bool,
     /// Its elements say which elements of buffers are meant.
     pub indexes: bool,
+    /// It counts elements of buffers.
+    pub counts: bool,
 }
 
 /// What a parameter takes.

@@ -139,6 +139,31 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     take_apart(text).tokens
 }
 
+/// A text without what is under `#if 0`, whose lines stay as empty ones.
+pub(super) fn without_disabled(text: &str) -> String {
+    let mut depth = 0_usize;
+    let mut disabled: Option<usize> = None;
+    let mut changed = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let directive = line.trim_start().strip_prefix('#').map_or("", str::trim_start);
+        let ends = directive.starts_with("endif");
+        if directive.starts_with("if") {
+            depth += 1;
+            let condition = directive.strip_prefix("if").map_or("", str::trim);
+            if disabled.is_none() && matches!(condition, "0" | "false" | "(0)") {
+                disabled = Some(depth);
+            }
+        } else if disabled == Some(depth) && (ends || directive.starts_with("el")) {
+            disabled = None;
+        }
+        if ends {
+            depth = depth.saturating_sub(1);
+        }
+        changed.push_str(if disabled.is_some() && directive.is_empty() { "\n" } else { line });
+    }
+    changed
+}
+
 /// What the preprocessor's lines of a text say, each without its `#`.
 fn directives(text: &str) -> impl Iterator<Item = &str> {
     let lines = take_apart(text).directives.into_iter();

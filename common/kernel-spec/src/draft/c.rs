@@ -3,10 +3,11 @@
 use bluefin_common::problem::DataType;
 
 use super::{Kernel, Number, Parameter, ParameterKind, Shape, TemplateParameter, Usage, parts_of};
-use crate::host_code::{Token, closing, tokens};
+use crate::host_code::{self, Token, closing, tokens};
 
 /// Functions that are declared to be kernels and defined.
 pub(super) fn kernels(text: &str) -> Vec<Kernel> {
+    let text = &host_code::without_disabled(text);
     let tokens = tokens(text);
     let is_kernel = |token: &Token<'_>| matches!(token.text, "__global__" | "KERNEL");
     let marks = tokens.iter().enumerate().filter(|(_, token)| is_kernel(token));
@@ -52,10 +53,15 @@ pub(super) fn functions(text: &str) -> Vec<Kernel> {
             "{" => {
                 let words = tokens.get(head..at).unwrap_or_default();
                 let has = |word: &str| words.iter().any(|token| token.text == word);
+                let end = closing(&tokens, at).unwrap_or(tokens.len());
                 if has("void") && !has("static") && !has("=") {
-                    found.extend(declared(words, &[]).filter(|kernel| kernel.parameters.iter().any(is_pointer)));
+                    let kernel = declared(words, &[]).filter(|kernel| kernel.parameters.iter().any(is_pointer));
+                    found.extend(kernel.map(|mut kernel| {
+                        set_usage(&mut kernel, tokens.get(at..end).unwrap_or_default());
+                        kernel
+                    }));
                 }
-                at = closing(&tokens, at).unwrap_or(tokens.len());
+                at = end;
                 head = at + 1;
             }
             _ => {}
@@ -63,6 +69,14 @@ pub(super) fn functions(text: &str) -> Vec<Kernel> {
         at += 1;
     }
     found
+}
+
+fn set_usage(kernel: &mut Kernel, body: &[Token<'_>]) {
+    let pointers: Vec<String> =
+        kernel.parameters.iter().filter(|one| is_pointer(one)).map(|one| one.name.clone()).collect();
+    for parameter in &mut kernel.parameters {
+        parameter.usage = Usage::of(&parameter.name, &pointers, body);
+    }
 }
 
 fn is_pointer(parameter: &Parameter) -> bool {
@@ -82,12 +96,13 @@ fn kernel(tokens: &[Token<'_>], mark: usize) -> Option<Kernel> {
     let mut kernel = declared(&words, before.get(head..)?)?;
     let end = closing(behind, open).unwrap_or(behind.len());
     let body = behind.get(open..end).unwrap_or_default();
-    let pointers: Vec<String> =
-        kernel.parameters.iter().filter(|one| is_pointer(one)).map(|one| one.name.clone()).collect();
-    for parameter in &mut kernel.parameters {
-        parameter.usage = Usage::of(&parameter.name, &pointers, body);
-    }
+    set_usage(&mut kernel, body);
     kernel.shape = Shape::of(body, &kernel.parameters);
+    let bound = words.windows(4).find(|words| words.first().is_some_and(|first| first.text == "__launch_bounds__"));
+    kernel.shape.bound = bound.and_then(|words| match words {
+        [_, open, bound, close] if open.text == "(" && matches!(close.text, ")" | ",") => Some(bound.text.to_string()),
+        _ => None,
+    });
     Some(kernel)
 }
 

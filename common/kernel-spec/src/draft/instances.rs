@@ -60,7 +60,7 @@ struct Known<'a, 'b> {
     macros: BTreeSet<String>,
     /// Parameters of its templates, which are float here.
     parameters: BTreeSet<&'a str>,
-    /// Macros that are whole numbers.
+    /// Macros and constants that are whole numbers.
     numbers: BTreeMap<String, i64>,
 }
 
@@ -85,7 +85,7 @@ impl<'a, 'b> Known<'a, 'b> {
             before = first.text;
         }
         let macros = texts.clone().flat_map(host_code::macros).collect();
-        Self { types, macros, parameters, numbers: texts.flat_map(host_code::numbers).collect() }
+        Self { types, macros, parameters, numbers: texts.flat_map(host_code::constants).collect() }
     }
 
     /// The arguments of a launch as an instance can have them anywhere; `None` for each that names what only its function knows.
@@ -158,6 +158,10 @@ mod tests {
             (
                 "void f() { auto n = 3; sum<Local, real, n, true, A><<<1, 2>>>(p, n); }",
                 "sum<float, real, 256, 1, static_cast<Mode>(0)>",
+            ),
+            (
+                "void f() { constexpr unsigned int size = 16; sum<Local, real, size, true, A><<<1, 2>>>(p, n); }",
+                "sum<float, real, 16, 1, static_cast<Mode>(0)>",
             ),
             (
                 "void f() { hipLaunchKernelGGL((sum<Add<int>, int, 64u, true, A>), 1, 2, 0, 0, p); }",

@@ -15,6 +15,8 @@ pub struct Shape {
     pub has_shared: bool,
     /// Words that may say how large a block is: names first, then numbers, each by how often it stands there.
     pub words: Vec<String>,
+    /// What bounds the threads of a block: a number, or a name that stands for one.
+    pub bound: Option<String>,
     /// Threads along each axis of a block, as the file launches it.
     pub said: Option<Vec<i64>>,
     /// Another launch than that, which was found by trying, and what came of that one.
@@ -58,7 +60,7 @@ impl Shape {
     pub(super) fn of(body: &[Token<'_>], parameters: &[Parameter]) -> Self {
         let axes = ["x", "y", "z"].map(|axis| Axis::of(axis, body, parameters));
         let has_shared = body.windows(2).any(|pair| is_pair(pair, "extern", "__shared__"));
-        Self { axes, has_shared, words: words(body), said: None, tried: None }
+        Self { axes, has_shared, words: words(body), bound: None, said: None, tried: None }
     }
 
     /// Threads along each axis of a block.

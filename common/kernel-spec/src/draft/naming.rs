@@ -86,6 +86,14 @@ impl Kernel {
         self.entry(false)
     }
 
+    /// The param by which its block has as many threads as a bound of its launches says.
+    pub(super) fn block_param(&self) -> Option<String> {
+        let bound = self.shape.bound.as_ref().filter(|_| self.shape.tried.is_none() && self.shape.dimensions() == 1)?;
+        let of_bound = |one: &&TemplateParameter| one.name == *bound && one.number == Some(Number::Whole);
+        let parameter = self.template.iter().find(of_bound)?;
+        (self.shape.block() == [self.number_of(parameter)]).then(|| self.macro_of(parameter))
+    }
+
     /// Its name without namespaces.
     #[must_use]
     pub fn plain_name(&self) -> &str {

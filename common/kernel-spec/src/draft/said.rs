@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Kernel, parts_of};
+use super::{Kernel, Number, parts_of};
 use crate::host_code::{self, Token, closing, tokens};
 
 /// Threads that a block may have.
@@ -15,18 +15,55 @@ pub(super) fn set<'a>(kernels: &mut [Kernel], texts: impl Iterator<Item = &'a st
     let files: Vec<Vec<Token<'a>>> = texts.map(tokens).collect();
     let helpers: BTreeSet<&str> = files.iter().flat_map(|tokens| helpers(tokens)).collect();
     for kernel in kernels {
-        let shape = &mut kernel.shape;
-        shape.has_shared |= shape.words.iter().any(|word| helpers.contains(word.as_str()));
+        kernel.shape.has_shared |= kernel.shape.words.iter().any(|word| helpers.contains(word.as_str()));
         let name = kernel.name.rsplit("::").next().unwrap_or_default();
         let mut said = files.iter().flat_map(|tokens| {
             let blocks = launches(tokens, name).into_iter();
             blocks.filter_map(|block| threads(block, tokens, &numbers))
         });
-        shape.said = said.find(|block| (1..=MOST_THREADS).contains(&block.iter().product())).map(|mut block| {
+        let most = |block: &Vec<i64>| (1..=MOST_THREADS).contains(&block.iter().product());
+        // A bound is what a kernel is launched by as a rule.
+        let template = |word: &str| {
+            kernel
+                .template
+                .iter()
+                .find(|one| one.name == word && one.number == Some(Number::Whole))
+                .map(|one| kernel.number_of(one))
+        };
+        let bound = kernel.shape.bound.as_deref();
+        let bound =
+            bound.and_then(|word| word.parse().ok().or_else(|| template(word)).or_else(|| numbers.get(word).copied()));
+        let is_plain = kernel.shape.dimensions() == 1;
+        let bounded = bound.filter(|_| is_plain).map(|threads| vec![threads]).filter(most);
+        let found = said.find(most).or(bounded);
+        let shape = &mut kernel.shape;
+        shape.said = found.map(|mut block| {
             block.resize(block.len().max(shape.dimensions()), 1);
             block
         });
     }
+}
+
+/// Variables of a device that the host writes, by name.
+pub(super) fn written_by_host<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
+    let mut found = BTreeSet::new();
+    for tokens in texts.map(tokens) {
+        for words in tokens.windows(5) {
+            let [call, open, first, second, third] = words else { continue };
+            if !matches!(
+                call.text,
+                "cudaMemcpyToSymbol" | "hipMemcpyToSymbol" | "cudaMemcpyToSymbolAsync" | "hipMemcpyToSymbolAsync"
+            ) || open.text != "("
+            {
+                continue;
+            }
+            let name = if first.text == "HIP_SYMBOL" && second.text == "(" { third.text } else { first.text };
+            if name.starts_with(|first: char| first.is_alphabetic() || first == '_') {
+                found.insert(name);
+            }
+        }
+    }
+    found
 }
 
 /// What is in `extern __shared__` within functions and classes that are no kernels: the names of these.
@@ -202,6 +239,7 @@ mod tests {
                 Some(vec![4, 4]),
             ),
             ("int main() { k<<<1, 4096>>>(p); other<<<1, 2>>>(k); }", None),
+            ("__constant__ float c[2]; int main() { cudaMemcpyToSymbol(c, p, 8); }", None),
             ("int main() { if (k < 3) other<<<1, 2>>>(p); }", None),
         ] {
             assert_eq!(said(kernel, host).0, expected, "{host}");

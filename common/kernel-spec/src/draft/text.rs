@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use bluefin_common::structure::MAX_BYTES;
 
 use super::lengths::{self, NAME, SIZE};
-use super::{Axis, Draft, Field, Kernel, Language, Parameter, ParameterKind, Shape, Usage, constants, structure};
+use super::{Axis, Draft, Field, Kernel, Language, Parameter, ParameterKind, Shape, Usage, constants, said, structure};
 
 /// Bytes of shared memory that a launch says where a kernel has some: enough for most.
 const SHARED: u32 = 16384;
@@ -219,6 +219,12 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
             "# Each kernel of the file is a solver: keep those that compute the same, with the buffers that they need."
         )?;
     }
+    for name in said::written_by_host(draft.files.values().map(String::as_str)) {
+        writeln!(
+            text,
+            "# The host writes {name}, which holds here what the file says, or zeros: give it values there."
+        )?;
+    }
     writeln!(text, "\n[sizes]  # of a problem; --size replaces a value")?;
     for (size, value) in &shared.sizes {
         writeln!(text, "{} = {value}", free_name(size, &shared.buffers))?;
@@ -240,6 +246,9 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
         };
         writeln!(text, "length = \"{length}\"  # {how}{remark}")?;
         writeln!(text, "role = {}", buffer.role())?;
+        if buffer.usage.counts && buffer.is_written() && buffer.usage.read && element.contains("INT") {
+            writeln!(text, "fill = 0  # it counts elements of others")?;
+        }
         if buffer.usage.indexes && !buffer.is_written() && element.contains("INT") {
             writeln!(text, "low = 0\nhigh = 4  # they are indices: the least and the largest that are in it")?;
         }
@@ -312,6 +321,7 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
     let is_used = |axis: &Axis| axis.threads || axis.blocks;
     let used = axes.iter().rposition(is_used).map_or(1, |last| last + 1);
     let blocks = kernel.shape.block();
+    let block_param = kernel.block_param();
     let is_one = tried.as_ref().is_some_and(|(tried, _)| tried.is_one);
     let bounds: Vec<&str> = axes.iter().filter_map(|axis| axis.bound.as_deref()).collect();
     let is_free = |name: &&str| !bounds.iter().any(|bound| bound.split([' ', '(', ')']).any(|word| word == *name));
@@ -331,6 +341,7 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
         let named = axis.bound.as_deref().or_else(|| free.next());
         let elements = named.map_or_else(|| shared.main.clone(), |bound| shared.named(bound));
         grid.push(match blocks.get(at).copied().filter(|threads| *threads > 1 && !axis.by_block) {
+            Some(_) if let Some(param) = &block_param => format!("\"ceil_div({elements}, {param})\""),
             Some(threads) => format!("\"ceil_div({elements}, {threads})\""),
             None => format!("\"{elements}\""),
         });
@@ -339,7 +350,10 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
         writeln!(text, "  # found by trying: by the usual blocks it ends like this: {before}")?;
     }
     writeln!(text, "  grid = [{}]  # blocks", grid.join(", "))?;
-    let blocks: Vec<String> = blocks.iter().map(ToString::to_string).collect();
+    let blocks: Vec<String> = match block_param {
+        Some(param) => vec![format!("\"{param}\"")],
+        None => blocks.iter().map(ToString::to_string).collect(),
+    };
     writeln!(text, "  block = [{}]  # threads of each", blocks.join(", "))?;
     let (mark, bytes) = if *has_shared { ("", SHARED) } else { ("# ", 1024) };
     writeln!(text, "  {mark}shared = {bytes}  # bytes of `extern __shared__`")

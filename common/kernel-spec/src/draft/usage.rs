@@ -13,6 +13,7 @@ impl Usage {
             if token.text == name && !is_member {
                 usage = usage.and(once(body, at));
                 usage.indexes |= is_index(body, at, pointers);
+                usage.counts |= is_counter(body, at);
             }
         }
         usage
@@ -29,7 +30,8 @@ impl Usage {
                 usage.indexes |= is_index(tokens, at, &[]);
             }
         }
-        usage
+        // What nothing shows may be anything: a member function reads or writes it.
+        if usage == Self::default() { BOTH } else { usage }
     }
 
     /// What either does.
@@ -39,14 +41,15 @@ impl Usage {
             read: self.read || other.read,
             written: self.written || other.written,
             indexes: self.indexes || other.indexes,
+            counts: self.counts || other.counts,
         }
     }
 }
 
-const READ: Usage = Usage { read: true, written: false, indexes: false };
-const WRITTEN: Usage = Usage { read: false, written: true, indexes: false };
+const READ: Usage = Usage { read: true, written: false, indexes: false, counts: false };
+const WRITTEN: Usage = Usage { read: false, written: true, indexes: false, counts: false };
 /// Also of what nobody knows: the pointer goes elsewhere.
-const BOTH: Usage = Usage { read: true, written: true, indexes: false };
+const BOTH: Usage = Usage { read: true, written: true, indexes: false, counts: false };
 
 /// What is done where the pointer stands at `at`.
 fn once(body: &[Token<'_>], at: usize) -> Usage {
@@ -105,6 +108,23 @@ fn is_index(body: &[Token<'_>], at: usize, pointers: &[String]) -> bool {
         })
 }
 
+/// Whether what an atomic adds to where the pointer at `at` points is an index: `a[atomicAdd(p, 1)]`, or `j = atomicAdd(p, 1)` and `a[j]`.
+fn is_counter(body: &[Token<'_>], at: usize) -> bool {
+    let text = |at: usize| body.get(at).map_or("", |token| token.text);
+    let before = |count: usize| at.checked_sub(count).map_or("", text);
+    let call = if before(1) == "&" { at.checked_sub(3) } else { at.checked_sub(2) };
+    let Some(call) = call.filter(|call| matches!(text(*call), "atomicAdd" | "atomicInc") && text(call + 1) == "(")
+    else {
+        return false;
+    };
+    if in_brackets(body, call) {
+        return true;
+    }
+    let Some([.., name, equals]) = body.get(..call) else { return false };
+    let is_used = |(other, token): (usize, &Token<'_>)| token.text == name.text && in_brackets(body, other);
+    equals.text == "=" && body.iter().enumerate().any(is_used)
+}
+
 /// Whether the token at `at` is part of what a pointer is given: `const float* row = table + j * n`.
 fn moves_pointer(body: &[Token<'_>], at: usize) -> bool {
     let before = body.get(..at).unwrap_or_default();
@@ -154,6 +174,7 @@ mod tests {
     use crate::host_code::tokens;
 
     const INDEX: Usage = Usage { indexes: true, ..READ };
+    const COUNTER: Usage = Usage { counts: true, ..BOTH };
 
     #[test]
     fn reads_and_writes_are_told_apart() {
@@ -180,6 +201,9 @@ mod tests {
             ("++p[i];", BOTH),
             ("p[i]--;", BOTH),
             ("atomicAdd(&p[i], 1);", BOTH),
+            ("a[atomicAdd(p, 1)] = 1;", COUNTER),
+            ("int j = atomicInc(&p[0], n); a[j] = 1;", COUNTER),
+            ("int j = atomicAdd(p, 1); x = j;", BOTH),
             ("store(&(p[i]), 1);", BOTH),
             ("x = y & p[i];", READ),
             ("helper(p, 1);", BOTH),
