@@ -43,6 +43,40 @@ fn the_example_is_right_on_amd_gpus() {
     }
 }
 
+/// As Triton's JIT has it, a function is compiled for each set of types, and of numbers that are compiled in.
+#[test]
+fn a_function_is_launched_for_several_types_and_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef copy(x, y, n, times, BLOCK: tl.constexpr):\n    \
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n    tl.store(y + at, tl.load(x + at, mask=at < n) * times, mask=at < n)\n";
+    std::fs::write(folder.path().join("copy.py"), source).unwrap();
+    let buffers = [("a", "FP32", "input"), ("b", "FP32", "output"), ("c", "INT32", "input"), ("d", "INT32", "output")];
+    let buffers = buffers.map(|(name, element, role)| {
+        format!("[[buffer]]\nname = \"{name}\"\ntype = \"{element}\"\nlength = \"n\"\nrole = \"{role}\"\n")
+    });
+    let launch = |from: &str, to: &str, times: u32| {
+        format!(
+            "  [[solver.launch]]\n  entry = \"copy\"\n  arguments = [\"{from}\", \"{to}\", {{ i32 = \"n\" }}, {{ i32 = {times} }}]\n  \
+             grid = [\"ceil_div(n, BLOCK)\"]\n"
+        )
+    };
+    let spec = format!(
+        "name = \"copy\"\nproblem = \"kernel\"\ntoolchain = \"triton\"\ntargets = [\"amd\", \"nvidia\"]\nsource = \"copy.py\"\nreference = \"Copy\"\n\
+         sizes = {{ n = 100 }}\n{}[tolerance.FP32]\nabsolute = 0.0\nrelative = 0.0\n[tolerance.INT32]\nabsolute = 0.0\nrelative = 0.0\n\
+         [[solver]]\nname = \"Copy\"\nalgorithm = \"Direct\"\n  [[solver.param]]\n  name = \"BLOCK\"\n  values = [32, 64]\n  default = 32\n{}{}{}",
+        buffers.concat(),
+        launch("a", "b", 1),
+        launch("c", "d", 17),
+        launch("a", "b", 3)
+    );
+    let path = folder.path().join("copy.toml");
+    std::fs::write(&path, spec).unwrap();
+    for target in ["gfx942", "gfx1100"] {
+        let Some(count) = right(&path, "n=77", target, 4) else { return };
+        assert_eq!(count, 2, "{target}");
+    }
+}
+
 /// Compilers that no problem needs are not asked, neither for the target nor for their names: a session goes on without them.
 #[test]
 fn only_the_compilers_of_the_problems_are_asked() {

@@ -30,6 +30,12 @@ impl Entry {
         number < self.end || self.heads.iter().any(|(of, head)| *of == wave && number <= *head)
     }
 
+    /// Whether it knows all that `other` does of the same block.
+    fn covers(&self, other: &Self) -> bool {
+        let has = |(wave, head): &(u32, u32)| self.heads.iter().any(|(of, known)| of == wave && known >= head);
+        self.end >= other.end && other.heads.iter().all(has)
+    }
+
     fn joined(&self, other: &Self) -> Self {
         let mut heads = self.heads.clone();
         for (wave, head) in &other.heads {
@@ -58,6 +64,15 @@ impl Clock {
         at.checked_sub(1).and_then(|at| self.0.get(at)).is_some_and(|entry| entry.contains(number))
     }
 
+    fn covers(&self, other: &Self) -> bool {
+        let known = |entry: &Rc<Entry>| {
+            let at = self.0.partition_point(|own| own.start < entry.start);
+            let own = self.0.get(at).filter(|own| own.start == entry.start);
+            own.is_some_and(|own| Rc::ptr_eq(own, entry) || own.covers(entry))
+        };
+        self.0.len() >= other.0.len() && other.0.iter().all(known)
+    }
+
     pub fn of(entry: Entry) -> Known {
         Rc::new(Self(vec![Rc::new(entry)]))
     }
@@ -69,6 +84,10 @@ impl Clock {
         }
         if a.is_empty() {
             return Rc::clone(b);
+        }
+        // Waves that wait for each other learn the same again and again.
+        if a.covers(b) {
+            return Rc::clone(a);
         }
         let (mut first, mut second) = (a.0.iter().peekable(), b.0.iter().peekable());
         let mut all = Vec::with_capacity(a.0.len().max(b.0.len()) + 1);
@@ -127,6 +146,8 @@ impl Places {
         if parts.last().is_some_and(|last| Rc::ptr_eq(&last.clock, clock)) {
             return;
         }
+        // What an earlier release of the block handed on is in this one, as of a wave that waits in a loop.
+        parts.retain(|part| part.block != block || part.device && !device || !clock.covers(&part.clock));
         if parts.len() >= MOST_PARTS {
             let (mut mine, mut others) = (Known::default(), Known::default());
             for part in parts.drain(..) {

@@ -12,6 +12,7 @@ Answer:  {"kernels": [{"file": name, "entry": symbol, "threads": n, "shared": by
      or  {"error": text}, and a byte of zero on standard error behind all that was said of it there
 """
 
+import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -70,6 +71,22 @@ def function(module, source, name):
         kernels = sorted(n for n, v in vars(module).items() if not stubs.is_stand_in(v) and hasattr(v, "fn"))
         raise Refused(f"{source}: no function {name} with @triton.jit, found {', '.join(kernels) or 'none'}{stubs.missing()}{stubs.omissions()}")
     return found
+
+
+@contextlib.contextmanager
+def named(fn, kernel):
+    """The symbol of a function's first kernel is its name; others have a number behind it."""
+    if kernel > 1:
+        # Over the method of this name, or what it is in other versions.
+        before = fn.__dict__.get("repr")
+        fn.repr = lambda _: f"{fn.__name__}__{kernel}"
+    try:
+        yield
+    finally:
+        if kernel > 1 and before is None:
+            del fn.repr
+        elif kernel > 1:
+            fn.repr = before
 
 
 def number(text):
@@ -171,10 +188,12 @@ class Compiler:
         for launch, fn in zip(request["launches"], functions):
             key = json.dumps(launch)
             if key not in done:
-                if any(kernel["entry"] == fn.__name__ for kernel in kernels):
-                    raise Refused(f"{fn.__name__}: launched before with arguments of other types, or other numbers that are compiled in (1, multiples of 16), expected one kernel of a name")
-                done[key] = self.kernel(target, fn, launch["arguments"], defines, options, f"kernel{len(kernels)}")
-            kernels.append(done[key])
+                # As Triton's JIT has it: a function has a kernel for each set of types and numbers that are compiled in.
+                before = sum(of is fn for of, _ in done.values())
+                with named(fn, before + 1):
+                    kernel = self.kernel(target, fn, launch["arguments"], defines, options, f"kernel{len(kernels)}")
+                done[key] = (fn, kernel)
+            kernels.append(done[key][1])
         limit = request["shared"]
         for kernel in kernels:
             if kernel["shared"] > limit:
