@@ -22,8 +22,8 @@ const TARGET: &str = "gfx942-304";
 const MOST_INSTRUCTIONS: u64 = 20_000_000;
 
 /// Other launches are tried of a kernel for so long, and smaller sizes of all of them.
-const MOST_OF_KERNEL: Duration = Duration::from_secs(10);
-const MOST_OF_ALL: Duration = Duration::from_secs(40);
+const MOST_OF_KERNEL: Duration = Duration::from_secs(20);
+const MOST_OF_ALL: Duration = Duration::from_secs(60);
 
 /// Failures after which kernels may end well with smaller sizes.
 const OF_SIZES: [FailureKind; 2] = [FailureKind::OutOfMemory, FailureKind::Hang];
