@@ -50,7 +50,7 @@ impl InitArgs {
             )));
         }
         let text = read(&self.file).with_context(|| file.to_string())?;
-        anyhow::ensure!(!output.exists(), "{}: it is there already, and nothing was written", output.display());
+        anyhow::ensure!(!output.exists(), "{}: nothing was written: it is there already", output.display());
         let name = self.file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let beside = |name: &str| read(&folder(&self.file).join(name)).ok();
         let mut draft = Draft::new(language, name, &text, beside);
