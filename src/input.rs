@@ -93,6 +93,9 @@ impl InputArgs {
         let mut own = self.kernel.clone();
         for folder in &self.triton {
             own.extend(captured::specs(folder, self.widen)?);
+            if let Some(said) = captured::of_another_triton(folder) {
+                say!("{said}");
+            }
         }
         Ok(own)
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use anyhow::Context as _;
+use bluefin_compile_worker::toolchain::triton;
 use bluefin_producer::capture::run_with;
 use bluefin_triton::{Captured, Contents, Hook, LISTED, Left, Mode, Process, WIDENED};
 use serde_json::{Value as Json, json};
@@ -91,6 +92,18 @@ pub fn specs(folder: &Path, widen: bool) -> anyhow::Result<Vec<PathBuf>> {
         return Err(fail("found no kernels, expected NAME/spec.toml as bluefin capture --triton writes it"));
     }
     Ok(specs)
+}
+
+/// What there is to say of captures in `folder` that another Triton made than the one which compiles here.
+#[must_use]
+pub fn of_another_triton(folder: &Path) -> Option<String> {
+    let captures = Captured::read_all(folder).ok()?;
+    let here = triton::installed()?;
+    let other = captures.iter().map(|one| &one.triton).find(|of| **of != here)?;
+    let folder = folder.display();
+    Some(format!(
+        "{folder}: captured from Triton {other}, compiled by {here}: what is found may not be so there, and its cache has other names"
+    ))
 }
 
 #[cfg(test)]

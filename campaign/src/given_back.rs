@@ -86,6 +86,10 @@ pub fn tuned_in(folder: &Path) -> anyhow::Result<PathBuf> {
         format!("{}: expected what `bluefin tune --triton KERNELS -o {}` writes", path.display(), folder.display())
     })?;
     anyhow::ensure!(found.is_file(), "{}: found no file, expected what `bluefin tune --triton` writes", path.display());
+    // What the hook can not read leaves the program to tune by itself, which is seen late.
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    serde_json::from_str::<serde_json::Value>(&text)
+        .with_context(|| format!("{}: expected what `bluefin tune --triton` writes", path.display()))?;
     Ok(path)
 }
 

@@ -8,6 +8,7 @@ use std::process::ExitStatus;
 
 use bluefin_campaign::captured::{self, Capture};
 use bluefin_common::spelled::counted;
+use bluefin_terminal::failed::quoted;
 use bluefin_triton::{Captured, Contents, Left, Process};
 use serde_json::{Value as Json, json};
 
@@ -57,7 +58,8 @@ fn say(text: &mut String, folder: &Path, captures: &[Captured], left: &[Left]) -
     let kernels = counted(captures.len() as u64, "kernel");
     // What has no autotuner has no list to choose from.
     let widen = if captures.iter().any(|one| one.configs() == 1) { " --widen" } else { "" };
-    writeln!(text, "bluefin: {shown}: {kernels} with {configs} configs\nnext: bluefin tune --triton {shown}{widen}")
+    let named = quoted(&shown.to_string());
+    writeln!(text, "bluefin: {shown}: {kernels} with {configs} configs\nnext: bluefin tune --triton {named}{widen}")
 }
 
 fn told(folder: &Path, captures: &[Captured], process: &Process, left: &[Left]) -> Json {

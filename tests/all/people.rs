@@ -215,9 +215,11 @@ fn operators_of_vectors_and_classes() {
 
 #[test]
 fn error_functions_and_the_gamma_function() {
-    let kernel = "__constant__ double x[] = {0.5, 1.5, 0.5, 3, 4.5, 4.5, -0.5};\n__global__ void found(double* out) {\n    \
+    let kernel = "__constant__ double x[] = {0.5, 1.5, 0.5, 3, 4.5, 4.5, -0.5, 0.5, 1e-20, 28.5, 0.975};\n__global__ void found(double* out) {\n    \
         if (threadIdx.x != 0) return;\n    out[0] = erf(x[0]);\n    out[1] = erf(x[1]);\n    out[2] = erfc(x[2]);\n    \
-        out[3] = erfcf((float)x[3]);\n    out[4] = tgamma(x[4]);\n    out[5] = lgamma(x[5]);\n    out[6] = normcdf(x[6]);\n}\n";
+        out[3] = erfcf((float)x[3]);\n    out[4] = tgamma(x[4]);\n    out[5] = lgamma(x[5]);\n    out[6] = normcdf(x[6]);\n    \
+        out[7] = erfinv(x[7]);\n    out[8] = erfcinv(x[8]);\n    out[9] = erfcx(x[9]);\n    out[10] = normcdfinv(x[10]);\n    int times;\n    \
+        out[11] = remquo(29.0, 3.0, &times) + 10 * times;\n}\n";
     let values = vec![
         0.520_499_877_813_046_5,
         0.966_105_146_475_310_7,
@@ -226,6 +228,12 @@ fn error_functions_and_the_gamma_function() {
         11.631_728_396_567_448,
         2.453_736_570_842_442,
         0.308_537_538_725_986_9,
+        0.476_936_276_204_469_9,
+        6.601_580_622_355_143,
+        0.019_783_962_192_913_174,
+        1.959_963_984_540_054,
+        // 29 is 10 times 3 less 1, and of 10 the last three bits are 2.
+        19.0,
     ];
     right(&Known { element: ("double", "FP64"), error: 1e-7, values }, "people.hip", "found", HIP, kernel);
 }

@@ -100,6 +100,22 @@ fn kernels_of_processes_that_end_by_themselves_are_captured() {
     };
     assert_eq!(results("prints"), ["right", "right"], "{checked:#}");
     assert_eq!(results("rounds"), ["right", "wrong_result"], "{checked:#}");
+    // Another Triton made them, which is said.
+    let kernels = program.folder.path().join("kernels");
+    for entry in std::fs::read_dir(kernels).unwrap().flatten() {
+        let path = entry.path().join("capture.json");
+        if let Ok(text) = std::fs::read_to_string(&path) {
+            let mut document: Value = serde_json::from_str(&text).unwrap();
+            document["triton"] = "3.0.9".into();
+            std::fs::write(path, document.to_string()).unwrap();
+        }
+    }
+    let said = text(&check.output().unwrap().stderr);
+    assert!(said.contains("kernels: captured from Triton 3.0.9, compiled by "), "{said}");
+    // What was found is read before the program is started.
+    std::fs::write(program.folder.path().join("triton-tuned.json"), "{").unwrap();
+    let said = text(&expect(&mut program.run(&["apply", "--triton", "."], "ends.py", &[]), 1).stderr);
+    assert!(said.contains("triton-tuned.json: expected what `bluefin tune --triton` writes"), "{said}");
 }
 
 #[test]

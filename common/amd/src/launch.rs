@@ -9,7 +9,7 @@ use crate::guard::Guarded;
 use crate::memory::Memory;
 use crate::object::Kernel;
 use crate::program::{Code, Program};
-use crate::verdict::{Failure, Site};
+use crate::verdict::{Failure, Site, source_name};
 
 /// What is launched, and how.
 #[derive(Clone, Debug)]
@@ -117,7 +117,7 @@ impl Program {
         kernel: &'a Kernel,
         launch: &'a Launch<'a>,
     ) -> Result<Prepared<'a>, LaunchError> {
-        let name = || kernel.name.clone();
+        let name = || source_name(&kernel.name).into_owned();
         let threads = launch.block.iter().fold(1_u64, |threads, size| threads.saturating_mul(u64::from(*size)));
         if threads == 0 || threads > u64::from(kernel.max_block.min(1024)) {
             return Err(LaunchError::Block { kernel: name(), found: threads, most: kernel.max_block.min(1024) });
@@ -166,7 +166,11 @@ impl Program {
         let end = visible.map(|argument| argument.offset + argument.size).max().unwrap_or(0);
         let found = launch.arguments.len();
         if found < end as usize || found > kernel.argument_bytes as usize {
-            return Err(LaunchError::Arguments { kernel: kernel.name.clone(), found, expected: end });
+            return Err(LaunchError::Arguments {
+                kernel: source_name(&kernel.name).into_owned(),
+                found,
+                expected: end,
+            });
         }
         let bytes = (kernel.argument_bytes as usize).next_multiple_of(ARGUMENT_ROOM).max(ARGUMENT_ROOM);
         let base = memory.allocate("the kernel's arguments", bytes, 1);

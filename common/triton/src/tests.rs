@@ -92,7 +92,7 @@ fn a_capture_becomes_two_specs_that_load() {
     }
     Captured::read(&folder.path().join(NAME)).unwrap().write_specs().unwrap().unwrap();
     let listed = std::fs::read_to_string(folder.path().join(NAME).join("spec.toml")).unwrap();
-    assert!(listed.contains("absolute = 0.00015000000000000001\nrelative = 5e-5"), "{listed}");
+    assert!(listed.contains("absolute = 0.0015\nrelative = 0.0005"), "{listed}");
 }
 
 /// A capture whose configs differ in these values of MODE, widened, with the one of them that won.

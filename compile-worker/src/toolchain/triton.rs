@@ -107,6 +107,14 @@ pub fn package(name: &str) -> Option<PathBuf> {
     })
 }
 
+/// The version of the Triton that is looked for first, as its package says; nothing of it is run.
+#[must_use]
+pub fn installed() -> Option<String> {
+    let text = std::fs::read_to_string(package("triton")?.join("__init__.py")).ok()?;
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("__version__"))?;
+    Some(line.trim_start_matches([' ', '=']).trim_matches(['\'', '"', ' ']).to_string())
+}
+
 /// Where Triton is looked for.
 fn pythons() -> Vec<PathBuf> {
     let named = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()).map(PathBuf::from);

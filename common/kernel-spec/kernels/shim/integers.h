@@ -35,6 +35,13 @@ BLUEFIN_BOTH unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) 
 BLUEFIN_BOTH unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
     return (unsigned)(((unsigned long long)high << 32 | low) >> (by & 31));
 }
+// The same by at most 32.
+BLUEFIN_BOTH unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned by) {
+    return by >= 32 ? low : __funnelshift_l(low, high, by);
+}
+BLUEFIN_BOTH unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned by) {
+    return by >= 32 ? high : __funnelshift_r(low, high, by);
+}
 // Bytes of x and y, numbered 0 to 7, chosen by the digits of `selector`.
 BLUEFIN_BOTH unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     const unsigned long long bytes = (unsigned long long)y << 32 | x;

@@ -95,6 +95,15 @@ BLUEFIN_NEXT(nextafter, double, unsigned long long)
 BLUEFIN_DEVICE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 BLUEFIN_DEVICE double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
 BLUEFIN_DEVICE float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+// The remainder, and the last three bits of the whole number of times.
+BLUEFIN_DEVICE double remquo(double x, double y, int* times) {
+    const double rest = bluefin_remainder(x, y), few = __builtin_fabs(y) < 0x1p1020 ? bluefin_fmod(x, 8 * y) : x;
+    const double whole = __builtin_rint((few - rest) / y);
+    *times = whole == whole ? (int)whole % 8 : 0;
+    return rest;
+}
+BLUEFIN_DEVICE float remquof(float x, float y, int* times) { return (float)remquo(x, y, times); }
+BLUEFIN_DEVICE void abort() { __builtin_trap(); }
 BLUEFIN_DEVICE float fdimf(float x, float y) { return x > y ? x - y : x <= y ? 0 : x + y; }
 BLUEFIN_DEVICE double fdim(double x, double y) { return x > y ? x - y : x <= y ? 0 : x + y; }
 BLUEFIN_DEVICE float fdividef(float x, float y) { return x / y; }
@@ -146,6 +155,15 @@ BLUEFIN_DEVICE int ilogb(double x) { return (int)bluefin_logb(x); }
 // The cumulative normal distribution.
 BLUEFIN_DEVICE double normcdf(double x) { return 0.5 * bluefin_erfc(x * -0x1.6a09e667f3bcdp-1); }
 BLUEFIN_DEVICE float normcdff(float x) { return (float)normcdf((double)x); }
+
+BLUEFIN_DEVICE double normcdfinv(double x) { return -0x1.6a09e667f3bcdp+0 * bluefin_erfcinv(2 * x); }
+BLUEFIN_DEVICE float normcdfinvf(float x) { return (float)normcdfinv((double)x); }
+BLUEFIN_DEVICE double erfinv(double x) { return bluefin_erfinv(x); }
+BLUEFIN_DEVICE float erfinvf(float x) { return (float)bluefin_erfinv(x); }
+BLUEFIN_DEVICE double erfcinv(double x) { return bluefin_erfcinv(x); }
+BLUEFIN_DEVICE float erfcinvf(float x) { return (float)bluefin_erfcinv(x); }
+BLUEFIN_DEVICE double erfcx(double x) { return bluefin_erfcx(x); }
+BLUEFIN_DEVICE float erfcxf(float x) { return (float)bluefin_erfcx(x); }
 
 BLUEFIN_DEVICE bool isnan(float x) { return x != x; }
 BLUEFIN_DEVICE bool isnan(double x) { return x != x; }
@@ -205,6 +223,7 @@ BLUEFIN_DEVICE double pow(int x, float y) { return bluefin_pow(x, y); }
 BLUEFIN_DEVICE double pow(int x, int y) { return bluefin_pow(x, y); }
 BLUEFIN_DEVICE double pow(float x, double y) { return bluefin_pow(x, y); }
 BLUEFIN_DEVICE double pow(double x, float y) { return bluefin_pow(x, y); }
+BLUEFIN_DEVICE double powi(double x, int y) { return bluefin_pow(x, y); }
 BLUEFIN_DEVICE float powif(float x, int y) { return (float)bluefin_pow(x, y); }
 
 // ---- Intrinsics: fast ones have the errors of the hardware, about 2^-21 for moderate arguments.

@@ -157,3 +157,41 @@ BLUEFIN_BOTH double bluefin_tgamma(double x) {
     while (x < 10) product *= x++;
     return bluefin_exp(bluefin_stirling(x)) / product;
 }
+
+// e^(x^2) erfc(x).
+BLUEFIN_BOTH double bluefin_erfcx(double x) {
+    if (x != x) return x;
+    if (x < 1) return x < -27 ? BLUEFIN_INFINITY : bluefin_exp(x * x) * bluefin_erfc(x);
+    if (x < 28) return bluefin_scaled_erfc(x);
+    const double s = 1 / (2 * x * x);
+    return 0x1.20dd750429b6dp-1 / x * (1 - s * (1 - 3 * s * (1 - 5 * s * (1 - 7 * s * (1 - 9 * s)))));
+}
+// The number whose erf is x, by Halley's steps: of x from -1/2 to 1/2.
+BLUEFIN_BOTH double bluefin_inner_erfinv(double x) {
+    double y = x * 0x1.c5bf891b4ef6ap-1;
+#pragma unroll 1
+    for (int i = 0; i < 3; ++i) {
+        const double error = 0x1.c5bf891b4ef6ap-1 * (bluefin_erf(y) - x) * bluefin_exp(y * y);
+        y -= error / (1 + y * error);
+    }
+    return y;
+}
+// The number whose erfc is x: from a fraction of Abramowitz and Stegun's (26.2.23), by Halley's steps. Relative error 1e-13.
+BLUEFIN_BOTH double bluefin_erfcinv(double x) {
+    if (!(x > 0 && x < 2)) return x == 0 ? BLUEFIN_INFINITY : x == 2 ? -BLUEFIN_INFINITY : BLUEFIN_NAN;
+    if (__builtin_fabs(1 - x) <= 0.5) return bluefin_inner_erfinv(1 - x);
+    const double least = x < 1 ? x : 2 - x, t = __builtin_sqrt(-2 * bluefin_log(least / 2));
+    double y = -0.70711 * ((2.30753 + t * 0.27061) / (1 + t * (0.99229 + t * 0.04481)) - t);
+#pragma unroll 1
+    for (int i = 0; i < 3; ++i) {
+        // As a share of the slope, which may be less than any number of the type.
+        const double error = 0x1.c5bf891b4ef6ap-1 * (bluefin_erfcx(y) - least * bluefin_exp(y * y));
+        y += error / (1 - y * error);
+    }
+    return x < 1 ? y : -y;
+}
+BLUEFIN_BOTH double bluefin_erfinv(double x) {
+    const double distance = __builtin_fabs(x);
+    if (distance <= 0.5) return bluefin_inner_erfinv(x);
+    return distance > 1 ? BLUEFIN_NAN : __builtin_copysign(bluefin_erfcinv(1 - distance), x);
+}
