@@ -435,7 +435,6 @@ fn inline_ptx_is_a_fault_where_a_kernel_comes_to_it() {
     }
 }
 
-/// A name that is in no header, and a fault, name the line.
 /// Clang knows HIP's and CUDA's bound by another word for AMD's GPUs: a kernel has the registers that it leaves, and no larger blocks.
 #[test]
 fn bounds_of_launches_are_kept() {
@@ -462,6 +461,7 @@ fn bounds_of_launches_are_kept() {
     }
 }
 
+/// A name that is in no header, and a fault, name the line.
 #[test]
 fn errors_and_faults_name_the_line() {
     let folder = tempfile::tempdir().unwrap();

@@ -281,7 +281,8 @@ impl Memory {
         let written = vec![1; bytes.len()];
         let name = "the code object".to_string();
         let shadow = Shadow::default();
-        let (saved, variables) = (Vec::new(), Some(Box::new(variables)));
+        let variables = Some(Box::new(variables)).filter(|variables| !variables.all.is_empty());
+        let saved = Vec::new();
         self.buffers.push(Buffer { name, base, element: 1, bytes, written, shadow, protected, saved, variables });
         self.images.push((id, base));
         base
@@ -321,16 +322,15 @@ impl Memory {
     }
 
     /// # Errors
-    /// An access begins between the variables of a code object.
+    /// A load begins between the variables of a code object, or another access has a byte there: compilers round what is loaded up alone.
     #[inline]
     fn within_variables(&self, offset: usize, bytes: usize, access: Access, hint: usize) -> Result<(), Fault> {
         let Some(variables) = self.buffers.get(hint).and_then(|buffer| buffer.variables.as_ref()) else {
             return Ok(());
         };
-        if !variables.is_gap(offset as u64) {
-            return Ok(());
-        }
-        let place = self.buffers[hint].place(offset as i64);
+        let looked_at = if access == Access::Read { 1 } else { bytes as u64 };
+        let Some(first) = variables.first_in_gap(&(offset as u64..offset as u64 + looked_at)) else { return Ok(()) };
+        let place = self.buffers[hint].place(first as i64);
         Err(Fault::OutOfBounds { access, bytes: bytes as u32, place })
     }
 

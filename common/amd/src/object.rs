@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{
     LittleEndian, Object, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationFlags,
-    RelocationTarget, SectionKind, SymbolIndex, elf,
+    RelocationTarget, SectionKind, SymbolIndex, SymbolKind, elf,
 };
 use rmpv::Value;
 
@@ -246,7 +246,7 @@ impl CodeObject {
             if let Some(kernel) = name.strip_suffix(".kd") {
                 let of = kinds.get(kernel).cloned().unwrap_or_default();
                 kernels.insert(kernel.to_string(), describe(kernel, &image, symbol.address(), of, target)?);
-            } else if symbol.kind() == object::SymbolKind::Data && !symbol.is_undefined() {
+            } else if symbol.kind() == SymbolKind::Data && !symbol.is_undefined() {
                 variables.insert(name.to_string(), (symbol.address(), symbol.size()));
             }
         }
@@ -266,11 +266,7 @@ impl CodeObject {
             return Err(bad("no kernel"));
         }
         let text = sections(&file);
-        let of = |(name, (at, size)): (&String, &(u64, u64))| Variable {
-            name: source_name(name).into_owned(),
-            range: *at..at + size,
-        };
-        let named = Variables::new(variables.iter().map(of).collect(), &allocated(&file));
+        let named = named(&file)?;
         Ok(Self { image, protected, text, kernels, variables, named, relocations })
     }
 }
@@ -303,14 +299,24 @@ pub(crate) fn sections<'a>(file: &impl Object<'a>) -> Vec<(u64, Vec<u32>)> {
     of_code.filter_map(|section| Some((section.address(), words(section.data().ok()?)))).collect()
 }
 
-/// The sections that are in memory.
-fn allocated<'a>(file: &impl Object<'a>) -> Vec<Section> {
-    let sections = file.sections().filter_map(|section| {
-        let is_writable = matches!(section.kind(), SectionKind::Data | SectionKind::UninitializedData);
-        let range = section.address()..section.address() + section.size();
-        (section.address() > 0 && section.size() > 0).then_some(Section { range, is_writable })
-    });
-    sections.collect()
+/// What the file's symbols call, and what lies between. Without names of its own functions and variables it has no gaps: those that are its
+/// alone are not known.
+fn named<'a>(file: &impl Object<'a>) -> Result<Variables, LoadError> {
+    let end = |at: u64, size: u64| at.checked_add(size).ok_or_else(|| bad("something that ends behind all addresses"));
+    let mut all = Vec::new();
+    for symbol in file.symbols().chain(file.dynamic_symbols()) {
+        let is_place = !symbol.is_undefined() && !matches!(symbol.kind(), SymbolKind::Section | SymbolKind::File);
+        let Some(name) = symbol.name().ok().filter(|name| is_place && !name.is_empty()) else { continue };
+        let size = if symbol.kind() == SymbolKind::Data { symbol.size() } else { 0 };
+        let range = symbol.address()..end(symbol.address(), size)?;
+        all.push(Variable { name: source_name(name).into_owned(), range });
+    }
+    let mut sections = Vec::new();
+    for section in file.sections().filter(|section| section.address() > 0 && section.size() > 0) {
+        let is_named = matches!(section.name(), Ok(".data" | ".bss")) && file.symbols().next().is_some();
+        sections.push(Section { range: section.address()..end(section.address(), section.size())?, is_named });
+    }
+    Ok(Variables::new(all, &sections))
 }
 
 /// The address of a symbol that the file defines.

@@ -143,7 +143,7 @@ impl Places {
 
     pub fn release(&mut self, key: u64, clock: &Known, block: u32, device: bool) {
         let parts = self.0.entry(key).or_default();
-        if parts.last().is_some_and(|last| Rc::ptr_eq(&last.clock, clock)) {
+        if parts.last().is_some_and(|last| Rc::ptr_eq(&last.clock, clock) && (last.device || !device)) {
             return;
         }
         // What an earlier release of the block handed on is in this one, as of a wave that waits in a loop.

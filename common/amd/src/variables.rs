@@ -21,43 +21,45 @@ pub(crate) struct Variables {
     pub gaps: Vec<Range<u64>>,
 }
 
-/// Padding that may be between constants that have no names.
-const PADDING: u64 = 16;
 /// Bytes behind a section that count as behind its last variable.
 const BEHIND: u64 = 4096;
+/// What compilers put into each unit, which is behind the last variable that is zero.
+const OF_COMPILERS: &str = "__hip_cuid_";
 
-/// Where something of a file lies, and whether kernels may write it.
+/// Where something of a file lies, and whether all that is in it has a name, as what kernels may write does.
 pub(crate) struct Section {
     pub range: Range<u64>,
-    pub is_writable: bool,
+    pub is_named: bool,
 }
 
 impl Variables {
+    /// Of what a file names: `all` may be empty at a place that has a label alone.
     pub fn new(mut all: Vec<Variable>, sections: &[Section]) -> Self {
-        all.retain(|variable| !variable.range.is_empty());
+        all.retain(|variable| !variable.name.starts_with(OF_COMPILERS));
         all.sort_by_key(|variable| (variable.range.start, variable.range.end));
         all.dedup_by_key(|variable| variable.range.clone());
-        let mut gaps = Vec::new();
+        let mut gaps: Vec<Range<u64>> = Vec::new();
+        let mut most = 0;
         for (at, variable) in all.iter().enumerate() {
             let end = variable.range.end;
             // One may be within another, by a name of its own.
-            if all.iter().take(at).any(|other| other.range.end > end) {
-                continue;
-            }
-            let Some(section) = sections.iter().find(|one| one.range.contains(&variable.range.start)) else { continue };
+            let is_within = most > end;
+            most = most.max(end);
+            let section = sections.iter().find(|one| one.range.contains(&variable.range.start));
+            let Some(section) = section.filter(|_| !is_within) else { continue };
             let next = all.get(at + 1).map_or(u64::MAX, |next| next.range.start);
-            let within = end..next.min(section.range.end).max(end);
-            // Constants that have no names may lie behind one that has.
-            if section.is_writable || within.end - within.start < PADDING {
-                gaps.push(within);
+            // Elsewhere constants that have no names may lie behind it; how long a label alone is nobody says.
+            if section.is_named && !variable.range.is_empty() {
+                gaps.push(end..next.min(section.range.end).max(end));
             }
             if next >= section.range.end {
                 let from = section.range.end;
                 let others = sections.iter().map(|other| other.range.start).filter(|start| *start >= from);
-                gaps.push(from..others.fold(from + BEHIND, u64::min).min(next.max(from)));
+                gaps.push(from..others.fold(from.saturating_add(BEHIND), u64::min).min(next.max(from)));
             }
         }
         gaps.retain(|gap| !gap.is_empty());
+        all.retain(|variable| !variable.range.is_empty());
         Self { all, gaps }
     }
 
@@ -75,7 +77,13 @@ impl Variables {
     }
 
     pub fn is_gap(&self, offset: u64) -> bool {
-        self.gaps.iter().any(|gap| gap.contains(&offset))
+        self.first_in_gap(&(offset..offset.saturating_add(1))).is_some()
+    }
+
+    /// The first byte of a range that is in a gap.
+    pub fn first_in_gap(&self, range: &Range<u64>) -> Option<u64> {
+        let at = self.gaps.partition_point(|gap| gap.end <= range.start);
+        self.gaps.get(at).map(|gap| gap.start.max(range.start)).filter(|first| *first < range.end)
     }
 }
 
@@ -97,17 +105,26 @@ mod tests {
     #[test]
     fn what_is_behind_a_variable_is_no_part_of_it() {
         let of = |name: &str, range: Range<u64>| Variable { name: name.into(), range };
-        let section = |range, is_writable| Section { range, is_writable };
+        let section = |range, is_named| Section { range, is_named };
         let sections = [section(64..256, false), section(512..600, true), section(4096..8192, false)];
-        let all = vec![of("c", 560..564), of("a", 64..84), of("b", 96..128), of("alias", 64..84), of("d", 512..528)];
+        let all = vec![
+            of("__hip_cuid_1", 564..565),
+            of("label", 140..140),
+            of("c", 560..564),
+            of("a", 64..84),
+            of("b", 96..128),
+            of("alias", 64..84),
+            of("d", 512..528),
+        ];
         let variables = Variables::new(all, &sections);
-        assert_eq!(variables.gaps, [84..96, 256..512, 528..560, 564..600, 600..4096]);
+        assert_eq!(variables.gaps, [256..512, 528..560, 564..600, 600..4096]);
         let place = |name: &str, offset, element, elements| {
             Some(Place::Buffer { name: name.into(), offset, element, elements })
         };
-        assert_eq!(variables.place(84), place("a", 20, 5, 5));
+        assert_eq!(variables.place(564), place("c", 4, 1, 1));
         assert_eq!(variables.place(100), place("b", 4, 1, 8));
-        assert_eq!((variables.place(130), variables.place(-4), variables.place(4096)), (None, None, None));
+        assert_eq!((variables.place(84), variables.place(-4), variables.place(4096)), (None, None, None));
         assert!(variables.is_gap(300) && !variables.is_gap(130));
+        assert_eq!((variables.first_in_gap(&(520..532)), variables.first_in_gap(&(80..100))), (Some(528), None));
     }
 }

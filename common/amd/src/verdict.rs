@@ -274,8 +274,8 @@ impl fmt::Display for Fault {
                         let did = if *wrote { "wrote" } else { "read" };
                         // No barrier orders blocks.
                         let missing = match other {
-                            Other::Block(_) | Other::Blocks => "nothing between that releases and acquires it",
-                            _ => "no barrier between that waits for it",
+                            Other::Block(_) | Other::Blocks => "no release and acquire in between",
+                            _ => "no barrier in between that waited for it",
                         };
                         write!(f, "which {other} {did} with {missing}")?;
                     }

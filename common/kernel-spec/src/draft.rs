@@ -206,6 +206,8 @@ pub struct Draft {
     source: String,
     /// Files beside it that it includes, and the shim's.
     files: BTreeMap<String, String>,
+    /// Their texts without what is under `#if 0`.
+    texts: Vec<String>,
     includes: Vec<String>,
     /// Macros that the file gives a number unless somebody else does.
     macros: Vec<(String, i64)>,
@@ -245,9 +247,13 @@ impl Draft {
             }
             includes.sort();
         }
+        let texts: Vec<String> = match language {
+            Language::Gpu | Language::C => files.values().map(|text| host_code::without_disabled(text)).collect(),
+            Language::Python => Vec::new(),
+        };
         let mut kernels: Vec<Kernel> = match language {
-            Language::Gpu => files.values().flat_map(|text| c::kernels(text)).collect(),
-            Language::C => c::functions(text),
+            Language::Gpu => texts.iter().flat_map(|text| c::kernels(text)).collect(),
+            Language::C => c::functions(&host_code::without_disabled(text)),
             Language::Python => python::kernels(text),
         };
         if language == Language::Python {
@@ -261,16 +267,28 @@ impl Draft {
         }
         let mut defines = Vec::new();
         if language == Language::Gpu {
-            instances::as_launched(&mut kernels, files.values().map(String::as_str));
+            instances::as_launched(&mut kernels, texts.iter().map(String::as_str));
             naming::number_overloads(&mut kernels);
-            said::set(&mut kernels, files.values().map(String::as_str));
+            said::set(&mut kernels, texts.iter().map(String::as_str));
             let found = build_file::NAMES.iter().find_map(|name| beside(name)).unwrap_or_default();
             defines = build_file::defines(&found, files.values().map(String::as_str));
         }
         let mut macros = host_code::defaults(text);
         macros.retain(|(name, _)| defines.iter().all(|(defined, _)| defined != name));
         let (sizes, main, lengths) = Default::default();
-        Self { language, source: name.to_string(), files, includes, macros, defines, sizes, main, lengths, kernels }
+        Self {
+            language,
+            source: name.to_string(),
+            files,
+            texts,
+            includes,
+            macros,
+            defines,
+            sizes,
+            main,
+            lengths,
+            kernels,
+        }
     }
 
     /// Macros of the build file beside it, with their values.

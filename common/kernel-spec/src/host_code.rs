@@ -149,8 +149,9 @@ pub(super) fn without_disabled(text: &str) -> String {
         let ends = directive.starts_with("endif");
         if directive.starts_with("if") {
             depth += 1;
-            let condition = directive.strip_prefix("if").map_or("", str::trim);
-            if disabled.is_none() && matches!(condition, "0" | "false" | "(0)") {
+            let condition =
+                directive.strip_prefix("if").unwrap_or_default().split(['/', '&', '|']).next().unwrap_or_default();
+            if disabled.is_none() && matches!(condition.trim(), "0" | "false" | "(0)") {
                 disabled = Some(depth);
             }
         } else if disabled == Some(depth) && (ends || directive.starts_with("el")) {

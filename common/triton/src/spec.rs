@@ -179,7 +179,9 @@ impl Captured {
         for buffer in &self.buffers {
             text.push_str(&buffer.block()?);
         }
-        let multiplies = self.multiplies_matrices();
+        // Products of matrices may be of fewer bits (TF32), and sums of what is loaded are of its type.
+        let is_whole = |buffer: &Buffer| !matches!(tolerance(&buffer.dtype), Some(share) if share > FP32);
+        let is_plain = !self.multiplies_matrices() && self.buffers.iter().all(is_whole);
         let of_all = self.buffers.iter().filter_map(|buffer| tolerance(&buffer.dtype)).fold(1e-4, f64::max);
         let mut written: BTreeMap<&str, f64> = BTreeMap::new();
         for buffer in self.buffers.iter().filter(|buffer| buffer.role != "input") {
@@ -192,10 +194,9 @@ impl Captured {
         }
         for (name, size) in written {
             let exact = !name.starts_with("FP") && !name.starts_with("BF");
-            // Nothing but products of matrices is computed in types of less than its own.
             let precision = match name {
-                "FP32" if !multiplies => PLAIN_FP32,
-                "FP64" if !multiplies => PLAIN_FP64,
+                "FP32" if is_plain => PLAIN_FP32,
+                "FP64" if is_plain => PLAIN_FP64,
                 _ => of_all,
             };
             let (absolute, relative) = if exact { (0.0, 0.0) } else { (precision * size, precision) };
@@ -380,12 +381,15 @@ fn data_type(name: &str) -> Option<&'static str> {
 const PLAIN_FP32: f64 = 5e-4;
 const PLAIN_FP64: f64 = 1e-10;
 
+/// Of FP32 as TF32 has it.
+const FP32: f64 = 4e-3;
+
 /// How far results may be apart whose inputs or outputs are of this type, as a share: some roundings of its mantissa, which blocks of
 /// other sizes do in another order.
 fn tolerance(dtype: &str) -> Option<f64> {
     Some(match dtype {
         "fp64" => 1e-8,
-        "fp32" => 4e-3,
+        "fp32" => FP32,
         "fp16" => 1e-2,
         "bf16" => 4e-2,
         "fp8e4nv" | "fp8e4b8" | "fp8e5" | "fp8e5b16" => 0.25,

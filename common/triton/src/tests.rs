@@ -86,13 +86,20 @@ fn a_capture_becomes_two_specs_that_load() {
     ] {
         assert!(text.contains(part), "{part}\nin\n{text}");
     }
-    // Nothing is rounded to less than its own type where no matrices are multiplied.
-    for name in ["k_bench.py", "k_ops.py"] {
-        std::fs::write(folder.path().join(NAME).join(name), "# source\n").unwrap();
+    // Where all is FP32 and no matrices are multiplied, sums in another order are all that differs.
+    let mut plain = document();
+    plain["buffers"][0]["dtype"] = "fp32".into();
+    for (source, expected) in
+        [("# tl.dot(a, b)\n", "0.012\nrelative = 0.004"), ("# source\n", "0.0015\nrelative = 0.0005")]
+    {
+        let captured = put(folder.path(), &plain);
+        for name in ["k_bench.py", "k_ops.py"] {
+            std::fs::write(folder.path().join(NAME).join(name), source).unwrap();
+        }
+        captured.write_specs().unwrap().unwrap();
+        let listed = std::fs::read_to_string(folder.path().join(NAME).join("spec.toml")).unwrap();
+        assert!(listed.contains(&format!("[tolerance.FP32]\nabsolute = {expected}")), "{listed}");
     }
-    Captured::read(&folder.path().join(NAME)).unwrap().write_specs().unwrap().unwrap();
-    let listed = std::fs::read_to_string(folder.path().join(NAME).join("spec.toml")).unwrap();
-    assert!(listed.contains("absolute = 0.0015\nrelative = 0.0005"), "{listed}");
 }
 
 /// A capture whose configs differ in these values of MODE, widened, with the one of them that won.

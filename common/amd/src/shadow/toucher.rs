@@ -211,7 +211,7 @@ impl<'a> Toucher<'a> {
             if write && self.how == How::Held && self.is_own(number) {
                 mark[WRITER] = self.number;
                 lists.remove(&at);
-                return self.after_reader(mark).and_then(|conflict| met(conflict, true));
+                return self.against_reader(mark[READER]).and_then(|conflict| met(conflict, false));
             }
             let releases = write && self.how == How::Sync { handed: true };
             if self.how == How::Atomic || releases {

@@ -45,7 +45,7 @@ template <class T> using bluefin_two = T __attribute__((ext_vector_type(2)));
     BLUEFIN_DEVICE T __hadd_sat(T a, T b) { return (T)__saturatef((float)(a + b)); }                                    \
     BLUEFIN_DEVICE T __hmul_sat(T a, T b) { return (T)__saturatef((float)(a * b)); }                                    \
     BLUEFIN_BOTH bool __heq(T a, T b) { return a == b; }                                                                \
-    BLUEFIN_BOTH bool __hne(T a, T b) { return a != b; }                                                                \
+    BLUEFIN_BOTH bool __hne(T a, T b) { return a < b || a > b; }                                                                \
     BLUEFIN_BOTH bool __hlt(T a, T b) { return a < b; }                                                                 \
     BLUEFIN_BOTH bool __hle(T a, T b) { return a <= b; }                                                                \
     BLUEFIN_BOTH bool __hgt(T a, T b) { return a > b; }                                                                 \
@@ -93,12 +93,12 @@ template <class T> using bluefin_two = T __attribute__((ext_vector_type(2)));
     BLUEFIN_DEVICE pair h2rsqrt(pair a) { return {hrsqrt(a.x), hrsqrt(a.y)}; }                                          \
     BLUEFIN_DEVICE pair h2rcp(pair a) { return {hrcp(a.x), hrcp(a.y)}; }                                                \
     BLUEFIN_BOTH pair __heq2(pair a, pair b) { return {(T)(float)(a.x == b.x), (T)(float)(a.y == b.y)}; }               \
-    BLUEFIN_BOTH pair __hne2(pair a, pair b) { return {(T)(float)(a.x != b.x), (T)(float)(a.y != b.y)}; }               \
+    BLUEFIN_BOTH pair __hne2(pair a, pair b) { return {(T)(float)__hne(a.x, b.x), (T)(float)__hne(a.y, b.y)}; }         \
     BLUEFIN_BOTH pair __hlt2(pair a, pair b) { return {(T)(float)(a.x < b.x), (T)(float)(a.y < b.y)}; }                 \
     BLUEFIN_BOTH pair __hle2(pair a, pair b) { return {(T)(float)(a.x <= b.x), (T)(float)(a.y <= b.y)}; }               \
     BLUEFIN_BOTH pair __hgt2(pair a, pair b) { return {(T)(float)(a.x > b.x), (T)(float)(a.y > b.y)}; }                 \
     BLUEFIN_BOTH pair __hge2(pair a, pair b) { return {(T)(float)(a.x >= b.x), (T)(float)(a.y >= b.y)}; }               \
-    BLUEFIN_BOTH bool __hbne2(pair a, pair b) { return a.x != b.x && a.y != b.y; }                                      \
+    BLUEFIN_BOTH bool __hbne2(pair a, pair b) { return __hne(a.x, b.x) && __hne(a.y, b.y); }                            \
     BLUEFIN_BOTH bool __hblt2(pair a, pair b) { return a.x < b.x && a.y < b.y; }                                        \
     BLUEFIN_BOTH bool __hble2(pair a, pair b) { return a.x <= b.x && a.y <= b.y; }                                      \
     BLUEFIN_BOTH bool __hbge2(pair a, pair b) { return a.x >= b.x && a.y >= b.y; }                                      \

@@ -28,17 +28,17 @@ template <class T> struct bluefin_vector {
     };                                                                                                             \
     struct alignas(two) name##2 {                                                                                  \
         T x, y;                                                                                                    \
-        BLUEFIN_MAKERS(name##2() = default; explicit BLUEFIN_MAKER name##2(T a) : x(a), y(a) {}                             \
+        BLUEFIN_MAKERS(name##2() = default; explicit BLUEFIN_MAKER name##2(T a) : x(a), y(a) {}                    \
                        BLUEFIN_MAKER name##2(T a, T b) : x(a), y(b) {})                                            \
     };                                                                                                             \
     struct name##3 {                                                                                               \
         T x, y, z;                                                                                                 \
-        BLUEFIN_MAKERS(name##3() = default; explicit BLUEFIN_MAKER name##3(T a) : x(a), y(a), z(a) {}                       \
+        BLUEFIN_MAKERS(name##3() = default; explicit BLUEFIN_MAKER name##3(T a) : x(a), y(a), z(a) {}              \
                        BLUEFIN_MAKER name##3(T a, T b, T c) : x(a), y(b), z(c) {})                                 \
     };                                                                                                             \
     struct alignas(four) name##4 {                                                                                 \
         T x, y, z, w;                                                                                              \
-        BLUEFIN_MAKERS(name##4() = default; explicit BLUEFIN_MAKER name##4(T a) : x(a), y(a), z(a), w(a) {}                 \
+        BLUEFIN_MAKERS(name##4() = default; explicit BLUEFIN_MAKER name##4(T a) : x(a), y(a), z(a), w(a) {}        \
                        BLUEFIN_MAKER name##4(T a, T b, T c, T d) : x(a), y(b), z(c), w(d) {})                      \
     };                                                                                                             \
     BLUEFIN_TRAIT(name##1, T, 1)                                                                                   \

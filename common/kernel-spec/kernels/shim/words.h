@@ -29,16 +29,16 @@
 #define __managed__ __attribute__((device))
 #if BLUEFIN_AMD
 // Clang has two words for these bounds on AMD's GPUs, and makes nothing of its launch_bounds there. The second number is waves of a SIMD in HIP,
-// and blocks of a multiprocessor in CUDA.
-#define BLUEFIN_BOUND(threads, ...) __attribute__((amdgpu_flat_work_group_size(1, threads)))
+// and blocks of a multiprocessor in CUDA. Functions take the numbers apart, as a macro would at the commas of template arguments too.
+constexpr unsigned bluefin_threads_of(unsigned threads, unsigned = 0, unsigned = 0) { return threads; }
+constexpr unsigned bluefin_waves_of(unsigned, unsigned waves = 0, unsigned = 0) { return waves; }
 #if BLUEFIN_CUDA
-#define BLUEFIN_BOUNDS(threads, ...) BLUEFIN_BOUND(threads)
+#define __launch_bounds__(...) __attribute__((amdgpu_flat_work_group_size(1, bluefin_threads_of(__VA_ARGS__))))
 #else
-#define BLUEFIN_BOUNDS(threads, waves) __attribute__((amdgpu_flat_work_group_size(1, threads), amdgpu_waves_per_eu(waves)))
+#define __launch_bounds__(...)                                                      \
+    __attribute__((amdgpu_flat_work_group_size(1, bluefin_threads_of(__VA_ARGS__)), \
+                   amdgpu_waves_per_eu(bluefin_waves_of(__VA_ARGS__))))
 #endif
-#define BLUEFIN_FOURTH(first, second, third, fourth, ...) fourth
-#define __launch_bounds__(...) \
-    BLUEFIN_FOURTH(__VA_ARGS__, BLUEFIN_BOUNDS, BLUEFIN_BOUNDS, BLUEFIN_BOUND, )(__VA_ARGS__)
 #else
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #endif

@@ -3,11 +3,10 @@
 use bluefin_common::problem::DataType;
 
 use super::{Kernel, Number, Parameter, ParameterKind, Shape, TemplateParameter, Usage, parts_of};
-use crate::host_code::{self, Token, closing, tokens};
+use crate::host_code::{Token, closing, tokens};
 
 /// Functions that are declared to be kernels and defined.
 pub(super) fn kernels(text: &str) -> Vec<Kernel> {
-    let text = &host_code::without_disabled(text);
     let tokens = tokens(text);
     let is_kernel = |token: &Token<'_>| matches!(token.text, "__global__" | "KERNEL");
     let marks = tokens.iter().enumerate().filter(|(_, token)| is_kernel(token));

@@ -13,13 +13,20 @@ const DEFAULTS: [(&str, &str); 2] = [("num_warps", "4"), ("num_stages", "3")];
 /// Options of a config that are no constants of the kernel.
 const OPTIONS: [&str; 4] = ["num_warps", "num_stages", "num_ctas", "maxnreg"];
 
-/// Gives each of `kernels` the configs of `text` that are of its constants. One whose values are computed is none.
+/// Gives each of `kernels` that has an autotuner the configs that it spells, or that the list or function does which it names. One whose values
+/// are computed is none.
 pub(super) fn set(kernels: &mut [Kernel], text: &str) {
     let plain: Vec<&str> = text.lines().map(|line| line.split('#').next().unwrap_or_default()).collect();
     let text = plain.join("\n");
-    let all: Vec<Config> =
-        text.match_indices("Config(").filter_map(|(at, call)| config(text.get(at + call.len()..)?)).collect();
     for kernel in kernels {
+        let Some(tuner) = autotuner(&text, &kernel.name) else { continue };
+        let named = || {
+            let words =
+                tuner.split(|found: char| !found.is_alphanumeric() && found != '_').filter(|word| !word.is_empty());
+            words.flat_map(|name| definitions(&text, name)).collect::<Vec<&str>>()
+        };
+        let parts = if tuner.contains("Config(") { vec![tuner] } else { named() };
+        let all: Vec<Config> = parts.into_iter().flat_map(configs).collect();
         let is_constant = |name: &str| {
             let mut constants =
                 kernel.parameters.iter().filter(|one| matches!(one.kind, ParameterKind::Constant { .. }));
@@ -50,6 +57,49 @@ pub(super) fn set(kernels: &mut [Kernel], text: &str) {
         let configs = own.iter().filter_map(whole).filter(|config| seen.insert(config.clone())).collect();
         kernel.configs = configs;
     }
+}
+
+/// What is in `@triton.autotune(...)` above the function `name`.
+fn autotuner<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let function = text.match_indices(&format!("def {name}")).map(|(at, _)| at).find(|at| {
+        let behind = text.get(at + "def ".len() + name.len()..).unwrap_or_default();
+        behind.trim_start().starts_with('(')
+    })?;
+    let before = text.get(..function)?;
+    let at = before.rfind("autotune(")?;
+    // A function or class between the two has decorators of its own.
+    let own = before.get(at..)?;
+    let is_between = |line: &str| ["def ", "class "].iter().any(|word| line.trim_start().starts_with(word));
+    (!own.lines().any(is_between)).then_some(own)
+}
+
+/// The text of each list or function that the file calls `name`: up to the next line that is not further to the right.
+fn definitions<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    for begin in [format!("\n{name} ="), format!("\n{name}="), format!("\ndef {name}(")] {
+        for (at, _) in text.match_indices(&begin) {
+            let rest = text.get(at + 1..).unwrap_or_default();
+            let goes_on = |line: &str| line.trim().is_empty() || line.starts_with([' ', '\t', ')', ']', '}']);
+            let mut length = 0;
+            for (number, line) in rest.split_inclusive('\n').enumerate() {
+                if number > 0 && !goes_on(line) {
+                    break;
+                }
+                length += line.len();
+            }
+            found.extend(rest.get(..length));
+        }
+    }
+    found
+}
+
+/// Those that a text spells.
+fn configs(text: &str) -> Vec<Config> {
+    let calls = text.match_indices("Config(").filter(|(at, _)| {
+        let before = text.get(..*at).unwrap_or_default();
+        !before.ends_with(|last: char| last.is_alphanumeric() || last == '_')
+    });
+    calls.filter_map(|(at, call)| config(text.get(at + call.len()..)?)).collect()
 }
 
 /// The config whose arguments `text` begins with.
@@ -121,6 +171,8 @@ mod tests {
             ("CONFIGS = [Config({'BLOCK': b}) for b in (1, 2)]", ""),
             ("CONFIGS = [Config({'OTHER': 64}), Config({}, num_warps=2)]", ""),
             ("CONFIGS = [Config({'BLOCK': 64", ""),
+            ("CONFIGS = [MyConfig({'BLOCK': 64})]\nOTHERS = [Config({'BLOCK': 32})]", ""),
+            ("def CONFIGS():\n    return [Config({'BLOCK': 64}, num_warps=2)]", "BLOCK=64 num_warps=2"),
         ] {
             let text = format!("{head}{text}\n");
             let mut kernels = python::kernels(&text);

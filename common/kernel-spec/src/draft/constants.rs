@@ -120,10 +120,19 @@ fn guess(name: &str) -> Option<Value> {
     })
 }
 
-/// The constant by which a program's part of the work is long, if there is just one of its kind.
+/// The param by which a program's part of the work is long, if there is just one of its kind.
 pub(super) fn block(kernel: &Kernel) -> Option<&str> {
-    let constants = kernel.parameters.iter().filter(|one| matches!(one.kind, ParameterKind::Constant { .. }));
-    let mut blocks = constants.filter(|one| one.name.to_lowercase().contains("block")).map(|one| one.name.as_str());
+    let is_param = |name: &str, default: Option<&String>| match kernel.configs.first() {
+        Some(config) => config.iter().any(|(of, _)| of == name),
+        None => matches!(default.and_then(|default| value(default)).or_else(|| guess(name)), Some(Value::Param(_))),
+    };
+    let mut blocks = kernel.parameters.iter().filter_map(|one| match &one.kind {
+        ParameterKind::Constant { default } => {
+            let name = one.name.as_str();
+            (name.to_lowercase().contains("block") && is_param(name, default.as_ref())).then_some(name)
+        }
+        _ => None,
+    });
     blocks.next().filter(|_| blocks.next().is_none())
 }
 
@@ -134,7 +143,8 @@ pub(super) fn unit_strides(kernel: &Kernel) -> Vec<&str> {
         letters.next_back();
         name.to_lowercase().contains("stride").then(|| letters.as_str().to_string())
     };
-    let names: Vec<&str> = kernel.parameters.iter().map(|one| one.name.as_str()).collect();
+    let numbers = kernel.parameters.iter().filter(|one| matches!(one.kind, ParameterKind::I32 | ParameterKind::I64));
+    let names: Vec<&str> = numbers.map(|one| one.name.as_str()).collect();
     let of = |at: usize| names.get(at).and_then(|name| tensor(name));
     let is_last = |at: &usize| {
         let own = of(*at);

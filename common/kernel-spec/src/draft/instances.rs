@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Kernel, TemplateParameter, c, parts_of};
 use crate::host_code::{self, Token, tokens};
 
+/// Launches of a kernel that are looked at.
+const MOST_LAUNCHES: usize = 64;
+
 /// Types of C++ that consist of these words are known everywhere.
 const BUILT_IN: [&str; 22] = [
     "float", "double", "int", "unsigned", "signed", "long", "short", "char", "bool", "float2", "float4", "int2",
@@ -19,7 +22,8 @@ pub(super) fn as_launched<'a>(kernels: &mut [Kernel], texts: impl Iterator<Item 
     let files: Vec<Vec<Token<'a>>> = texts.clone().map(tokens).collect();
     let known = Known::of(&files, texts);
     for kernel in kernels.iter_mut().filter(|kernel| !kernel.template.is_empty()) {
-        let launches: Vec<_> = files.iter().flat_map(|tokens| launches(tokens, kernel.plain_name())).collect();
+        let launches = files.iter().flat_map(|tokens| launches(tokens, kernel.plain_name()));
+        let launches: Vec<_> = launches.take(MOST_LAUNCHES).collect();
         let usable = launches.iter().rev().map(|arguments| known.usable(&kernel.template, arguments));
         // Of several the one that says most, and the first of these: the last is what this takes.
         let Some(best) = usable.max_by_key(|arguments| arguments.iter().flatten().count()) else { continue };

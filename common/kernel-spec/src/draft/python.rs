@@ -9,12 +9,18 @@ use super::{Kernel, Parameter, ParameterKind, Usage};
 pub(super) fn kernels(text: &str) -> Vec<Kernel> {
     let all = functions(text);
     let is_pointer = |one: &Parameter| matches!(one.kind, ParameterKind::Pointer { .. });
-    let is_called = |name: &str| {
+    // `tl.sum(` calls Triton's, whatever the file has under this name; `ops.sum[grid]` launches it.
+    let calls = |body: &str, name: &str| {
         let call = format!("{name}(");
-        let calls =
-            |body: &String| body.match_indices(&call).any(|(at, _)| !body.get(..at).is_some_and(is_within_name));
-        all.iter().any(|(_, body)| calls(body)) && !text.contains(&format!("{name}["))
+        let mut all = body.match_indices(&call).map(|(at, _)| body.get(..at).unwrap_or_default());
+        all.any(|before| !before.ends_with('.') && !is_within_name(before))
     };
+    let launches = |name: &str| {
+        let launch = format!("{name}[");
+        let mut all = text.match_indices(&launch).map(|(at, _)| text.get(..at).unwrap_or_default());
+        all.any(|before| !is_within_name(before))
+    };
+    let is_called = |name: &str| all.iter().any(|(_, body)| calls(body, name)) && !launches(name);
     let returns = |body: &str| {
         let mut values = body.lines().filter_map(|line| line.trim_start().strip_prefix("return "));
         values.any(|value| !matches!(value.split('#').next().unwrap_or_default().trim(), "" | "None"))
@@ -135,7 +141,7 @@ fn parameter(part: &str, uses: &Uses) -> Option<Parameter> {
 }
 
 /// Words that people name fractions by.
-const FRACTIONS: [&str; 18] = [
+const FRACTIONS: [&str; 17] = [
     "eps",
     "epsilon",
     "alpha",
@@ -143,7 +149,6 @@ const FRACTIONS: [&str; 18] = [
     "beta1",
     "beta2",
     "scale",
-    "p",
     "dropout",
     "prob",
     "lr",
@@ -159,7 +164,9 @@ const FRACTIONS: [&str; 18] = [
 /// Whether a number of this name is a fraction as a rule.
 pub(super) fn is_fraction(name: &str) -> bool {
     let name = name.to_lowercase();
-    name.rsplit('_').next().is_some_and(|last| FRACTIONS.contains(&last)) || name.starts_with("dropout")
+    let counts = ["stride", "block", "num", "size"].iter().any(|word| name.contains(word));
+    let last = name.rsplit('_').next().unwrap_or_default();
+    !counts && (name == "p" || FRACTIONS.contains(&last) || name.starts_with("dropout"))
 }
 
 /// What a body does with its names.

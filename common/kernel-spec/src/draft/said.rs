@@ -7,6 +7,9 @@ use crate::host_code::{self, Token, closing, tokens};
 
 /// Threads that a block may have.
 const MOST_THREADS: i64 = 1024;
+/// Launches of a kernel that are looked at, and tokens in front of one among which its block is looked for.
+const MOST_LAUNCHES: usize = 64;
+const MOST_TOKENS: usize = 8192;
 
 /// Sets what `texts` say of the launches of `kernels`: the block of the first whose threads are known where the kernel is, and whether a helper
 /// that has `extern __shared__` gives it memory.
@@ -19,9 +22,12 @@ pub(super) fn set<'a>(kernels: &mut [Kernel], texts: impl Iterator<Item = &'a st
         let name = kernel.name.rsplit("::").next().unwrap_or_default();
         let mut said = files.iter().flat_map(|tokens| {
             let blocks = launches(tokens, name).into_iter();
-            blocks.filter_map(|block| threads(block, tokens, &numbers))
+            blocks.take(MOST_LAUNCHES).filter_map(|(at, block)| threads(block, tokens.get(..at)?, &numbers))
         });
-        let most = |block: &Vec<i64>| (1..=MOST_THREADS).contains(&block.iter().product());
+        let most = |block: &Vec<i64>| {
+            let threads = block.iter().try_fold(1_i64, |all, threads| all.checked_mul(*threads));
+            threads.is_some_and(|threads| (1..=MOST_THREADS).contains(&threads))
+        };
         // A bound is what a kernel is launched by as a rule.
         let template = |word: &str| {
             kernel
@@ -108,8 +114,8 @@ fn named<'a>(head: &[Token<'a>]) -> Option<&'a str> {
     head.get(open.checked_sub(1)?).map(|token| token.text)
 }
 
-/// The block of each launch of `kernel`: `kernel<T><<<grid, block>>>`, or by a macro of HIP.
-fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<&'b [Token<'a>]> {
+/// Where each launch of `kernel` is, and its block: `kernel<T><<<grid, block>>>`, or by a macro of HIP.
+fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<(usize, &'b [Token<'a>])> {
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
     let is_open = |at: usize| ["<", "<", "<"].iter().enumerate().all(|(index, sign)| text(at + index) == *sign);
     let is_close = |at: usize| [">", ">", ">"].iter().enumerate().all(|(index, sign)| text(at + index) == *sign);
@@ -121,7 +127,7 @@ fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<&'b [Token<'a>
             if let [of, _, block, ..] = parts.as_slice()
                 && of.iter().any(|token| token.text == kernel)
             {
-                found.push(*block);
+                found.push((at, *block));
             }
         }
         if text(at) != kernel {
@@ -136,7 +142,8 @@ fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<&'b [Token<'a>
             continue;
         }
         let Some(close) = (open + 3..tokens.len()).find(|at| is_close(*at)) else { continue };
-        found.extend(arguments(tokens.get(open + 3..close).unwrap_or_default()).get(1).copied());
+        let block = arguments(tokens.get(open + 3..close).unwrap_or_default()).get(1).copied();
+        found.extend(block.map(|block| (at, block)));
     }
     found
 }
@@ -155,8 +162,8 @@ fn arguments<'a, 'b>(tokens: &'b [Token<'a>]) -> Vec<&'b [Token<'a>]> {
     parts.collect()
 }
 
-/// The threads of a block as a launch says them: a number, `dim3(16, 16)`, or the name of a variable that is either.
-fn threads(block: &[Token<'_>], file: &[Token<'_>], numbers: &BTreeMap<String, i64>) -> Option<Vec<i64>> {
+/// The threads of a block as a launch says them: a number, `dim3(16, 16)`, or the name of a variable that was made either last `before` it.
+fn threads(block: &[Token<'_>], before: &[Token<'_>], numbers: &BTreeMap<String, i64>) -> Option<Vec<i64>> {
     let one = |tokens: &[Token<'_>]| whole(tokens, numbers);
     let of_list = |inner: &[Token<'_>]| parts_of(inner).into_iter().map(one).collect::<Option<Vec<i64>>>();
     let of_dimensions = |tokens: &[Token<'_>]| match tokens {
@@ -171,23 +178,25 @@ fn threads(block: &[Token<'_>], file: &[Token<'_>], numbers: &BTreeMap<String, i
         return Some(found);
     }
     let [name] = block else { return None };
-    let end = |from: usize| file.get(from..)?.iter().position(|token| token.text == ";").map(|end| from + end);
-    (1..file.len()).find_map(|at| {
-        let text = |at: usize| file.get(at).map_or("", |token| token.text);
-        if text(at) != name.text {
-            return None;
-        }
+    let text = |at: usize| before.get(at).map_or("", |token| token.text);
+    let end = |from: usize, sign: &str| (from..before.len()).find(|at| text(*at) == sign);
+    for at in (1..before.len()).rev().take(MOST_TOKENS).filter(|at| text(*at) == name.text) {
         match text(at + 1) {
-            "=" => of_dimensions(file.get(at + 2..end(at + 2)?)?),
-            "(" | "{" if text(at - 1) == "dim3" => {
-                // One of a list of variables ends with its own bracket.
-                let close = if text(at + 1) == "(" { ")" } else { "}" };
-                let inner = (at + 2..file.len()).find(|at| text(*at) == close)?;
-                of_list(file.get(at + 2..inner)?)
-            }
-            _ => None,
+            "=" if text(at + 2) != "=" => return of_dimensions(before.get(at + 2..end(at + 2, ";")?)?),
+            // One of a list of variables ends with its own bracket.
+            "(" if is_declared(before, at) => return of_list(before.get(at + 2..end(at + 2, ")")?)?),
+            "{" if is_declared(before, at) => return of_list(before.get(at + 2..end(at + 2, "}")?)?),
+            _ => {}
         }
-    })
+    }
+    None
+}
+
+/// Whether the name at `at` is one that a `dim3` declares: `dim3 grid(1), block(2)`.
+fn is_declared(tokens: &[Token<'_>], at: usize) -> bool {
+    let before = tokens.get(..at).unwrap_or_default();
+    let begin = before.iter().rposition(|token| matches!(token.text, ";" | "{" | "}")).map_or(0, |at| at + 1);
+    before.get(begin..).is_some_and(|statement| statement.iter().any(|token| token.text == "dim3"))
 }
 
 /// A product or quotient of whole numbers and names of some.
@@ -229,7 +238,16 @@ mod tests {
         for (host, expected) in [
             ("int main() { k<<<1, 128>>>(p); }", Some(vec![128, 1])),
             ("int main() { k<float><<<n / 3, dim3(8, 4), 0, s>>>(p); }", Some(vec![8, 4])),
-            ("#define N (32)\nint main() { dim3 grid(1), block(N / 2, 4u); k<<<grid, block>>>(p); }", None),
+            (
+                "#define N (32)\nint main() { dim3 grid(1), block(N / 2, 4u); k<<<grid, block>>>(p); }",
+                Some(vec![16, 4]),
+            ),
+            (
+                "void a() { dim3 block(2); }\nvoid b() { dim3 block(64); k<<<1, block>>>(p); }\nvoid c() { dim3 block(8); }",
+                Some(vec![64, 1]),
+            ),
+            ("void a() { dim3 block(2); }\nvoid b(int n) { dim3 block(n); k<<<1, block>>>(p); }", None),
+            ("int main() { k<<<1, dim3(4294967296, 4294967296)>>>(p); }", None),
             ("#define N (32)\nint main() { dim3 block(N / 2, 4u); k<<<1, block>>>(p); }", Some(vec![16, 4])),
             ("int main() { const int threads = 64; k<<<1, threads>>>(p); }", Some(vec![64, 1])),
             ("int main() { dim3 block = dim3(2, 2, 2); k<<<1, block>>>(p); }", Some(vec![2, 2, 2])),

@@ -57,10 +57,12 @@ impl Shared {
         let kernels = &draft.kernels;
         let mut shared = Self::default();
         let is_python = draft.language == Language::Python;
-        let units: BTreeSet<&str> = kernels.iter().filter(|_| is_python).flat_map(constants::unit_strides).collect();
-        for Parameter { name, kind, usage, .. } in
-            kernels.iter().flat_map(|kernel| &kernel.parameters).flat_map(Parameter::values)
-        {
+        // The last stride of a tensor is no size, where no other kernel has it otherwise.
+        let is_unit = |kernel: &Kernel, name: &str| is_python && constants::unit_strides(kernel).contains(&name);
+        let values = kernels
+            .iter()
+            .flat_map(|kernel| kernel.parameters.iter().flat_map(Parameter::values).map(move |value| (kernel, value)));
+        for (kernel, Parameter { name, kind, usage, .. }) in values {
             match kind {
                 ParameterKind::Pointer { element, spelled, lanes, written } => {
                     let (element, remark) = match element {
@@ -77,7 +79,7 @@ impl Shared {
                     buffer.written |= written;
                     buffer.usage = buffer.usage.and(*usage);
                 }
-                ParameterKind::I32 | ParameterKind::I64 if !units.contains(name.as_str()) => {
+                ParameterKind::I32 | ParameterKind::I64 if !is_unit(kernel, name) => {
                     shared.sizes.insert(name.clone(), draft.sizes.get(name).copied().unwrap_or(SIZE));
                 }
                 ParameterKind::I32
@@ -219,7 +221,7 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
             "# Each kernel of the file is a solver: keep those that compute the same, with the buffers that they need."
         )?;
     }
-    for name in said::written_by_host(draft.files.values().map(String::as_str)) {
+    for name in said::written_by_host(draft.texts.iter().map(String::as_str)) {
         writeln!(
             text,
             "# The host writes {name}, which holds here what the file says, or zeros: give it values there."
@@ -296,9 +298,10 @@ fn write_solver(text: &mut String, draft: &Draft, kernel: &Kernel, shared: &Shar
         })
         .collect();
     if draft.language == Language::Python && arguments.iter().any(|one| one.contains("i32")) {
-        remarks.push(
-            "numbers are taken for integers, a fraction is { f32 = 1.0 }; the last stride of a tensor is 1".to_string(),
-        );
+        remarks.push("numbers are taken for integers, a fraction is { f32 = 1.0 }".to_string());
+    }
+    if draft.language == Language::Python && !units.is_empty() {
+        remarks.push(format!("1 as the last stride of a tensor: {}", units.join(" ")));
     }
     writeln!(text, "  [[solver.launch]]\n  entry = \"{}\"", kernel.entry(true))?;
     for remark in remarks {

@@ -75,7 +75,7 @@ def function(module, source, name):
 
 @contextlib.contextmanager
 def named(fn, kernel):
-    """The symbol of a function's first kernel is its name; others have a number behind it."""
+    """The symbol of the first kernel of a name is the name; others have a number behind it."""
     if kernel > 1:
         # Over the method of this name, or what it is in other versions.
         before = fn.__dict__.get("repr")
@@ -189,10 +189,12 @@ class Compiler:
             key = json.dumps(launch)
             if key not in done:
                 # As Triton's JIT has it: a function has a kernel for each set of types and numbers that are compiled in.
-                before = sum(of is fn for of, _ in done.values())
+                before = sum(name == fn.__name__ for name, _ in done.values())
                 with named(fn, before + 1):
                     kernel = self.kernel(target, fn, launch["arguments"], defines, options, f"kernel{len(kernels)}")
-                done[key] = (fn, kernel)
+                if any(kernel["entry"] == other["entry"] for _, other in done.values()):
+                    raise Refused(f"{fn.__name__}: two of its launches are of kernels called {kernel['entry']}, expected one kernel of a name")
+                done[key] = (fn.__name__, kernel)
             kernels.append(done[key][1])
         limit = request["shared"]
         for kernel in kernels:
