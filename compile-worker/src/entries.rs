@@ -106,7 +106,9 @@ struct Symbol {
 
 impl Symbol {
     fn new(symbol: String) -> Self {
-        let demangled = cpp_demangle::Symbol::new(symbol.as_bytes()).ok().and_then(|name| name.demangle().ok());
+        // `f` alone would be a type.
+        let mangled = Some(symbol.as_bytes()).filter(|symbol| symbol.starts_with(b"_Z"));
+        let demangled = mangled.and_then(|name| cpp_demangle::Symbol::new(name).ok()?.demangle().ok());
         let full = demangled.unwrap_or_else(|| symbol.clone());
         Self { symbol, full }
     }

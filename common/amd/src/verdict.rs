@@ -88,7 +88,9 @@ impl fmt::Display for Verdict {
 
 /// The name of a kernel or a variable as its source has it, where its symbol is one of C++'s.
 pub(crate) fn source_name(symbol: &str) -> Cow<'_, str> {
-    let demangled = cpp_demangle::Symbol::new(symbol).ok().and_then(|name| name.demangle().ok());
+    // `v` alone would be a type.
+    let mangled = Some(symbol).filter(|symbol| symbol.starts_with("_Z"));
+    let demangled = mangled.and_then(|symbol| cpp_demangle::Symbol::new(symbol).ok()?.demangle().ok());
     demangled.map_or(Cow::Borrowed(symbol), Cow::Owned)
 }
 
