@@ -26,6 +26,7 @@ mod lanes;
 mod limits;
 mod listing;
 mod made;
+mod mathematics;
 mod miopen;
 mod miopen_alone;
 mod mituna;

@@ -1,7 +1,6 @@
 //! HIP and CUDA files as people have them: compiled as they are with bluefin's own headers, executed, and compared with values that are
 //! known.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::Value;
@@ -13,10 +12,10 @@ const TARGETS: [&str; 5] = ["gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx1030"]
 /// What a kernel `found` is to write into `out`, element by element.
 pub(crate) struct Known {
     /// The element as C++ and as specs have it.
-    element: (&'static str, &'static str),
+    pub(crate) element: (&'static str, &'static str),
     /// Relative error that is allowed.
-    error: f64,
-    values: Vec<f64>,
+    pub(crate) error: f64,
+    pub(crate) values: Vec<f64>,
 }
 
 impl Known {
@@ -78,165 +77,6 @@ pub(crate) fn right(known: &Known, source: &str, entry: &str, head: &str, kernel
 
 pub(crate) const HIP: &str = "#include <hip/hip_runtime.h>";
 pub(crate) const CUDA: &str = "#include \"cuda_runtime.h\"";
-
-/// How a kernel spells a function, and the function.
-type Applied = (&'static str, fn(f64) -> f64);
-
-/// Points, and the kernel that applies each of `functions` to all of them.
-fn applied(element: &str, points: &[f64], functions: &[Applied]) -> (Vec<f64>, String) {
-    let points_text: Vec<String> = points.iter().map(|point| format!("({element}){point:?}")).collect();
-    let mut kernel = format!("__constant__ {element} points[] = {{{}}};\n", points_text.join(", "));
-    let _ =
-        writeln!(kernel, "__global__ void found({element}* out) {{\n    if (threadIdx.x >= {}) return;", points.len());
-    let _ = writeln!(kernel, "    const {element} x = points[threadIdx.x];");
-    let mut values = Vec::new();
-    for (index, (code, function)) in functions.iter().enumerate() {
-        let _ = writeln!(kernel, "    out[{} + threadIdx.x] = {code};", index * points.len());
-        // Points are those of FP32, so that both sides have the same.
-        values.extend(points.iter().map(|point| function(*point)));
-    }
-    (values, kernel + "}\n")
-}
-
-/// Points that FP32 has exactly.
-const POINTS: [f64; 6] = [0.0625, 0.4375, 1.0, 2.71875, 7.5, 13.25];
-
-#[test]
-fn mathematical_functions_of_fp32() {
-    let functions: [Applied; 27] = [
-        ("expf(x)", f64::exp),
-        ("std::exp(-x)", |x| (-x).exp()),
-        ("exp2f(x)", f64::exp2),
-        ("expm1f(x)", f64::exp_m1),
-        ("logf(x)", f64::ln),
-        ("log2f(x + 1)", |x| (x + 1.0).log2()),
-        ("log10(x)", f64::log10),
-        ("log1pf(x)", f64::ln_1p),
-        ("sqrtf(x)", f64::sqrt),
-        ("rsqrtf(x)", |x| 1.0 / x.sqrt()),
-        ("cbrtf(x)", f64::cbrt),
-        ("sinf(x)", f64::sin),
-        ("cosf(x)", f64::cos),
-        ("tanf(x)", f64::tan),
-        ("sin(x * 1048576)", |x| (x * 1_048_576.0).sin()),
-        ("tanhf(x)", f64::tanh),
-        ("sinhf(x)", f64::sinh),
-        ("asinhf(x)", f64::asinh),
-        ("atanf(x)", f64::atan),
-        ("atan2f(x, -2)", |x| x.atan2(-2.0)),
-        ("asinf(x / 16)", |x| (x / 16.0).asin()),
-        ("powf(x, 1.5f)", |x| x.powf(1.5)),
-        ("std::pow(x, 3)", |x| x.powi(3)),
-        ("fmaf(x, x, 1)", |x| x.mul_add(x, 1.0)),
-        ("fmodf(x, 0.3125f)", |x| x % 0.3125 + 0.0),
-        ("roundf(x) + floorf(x) + fminf(x, 2)", |x| x.round() + x.floor() + x.min(2.0)),
-        ("hypotf(x, 2)", |x| x.hypot(2.0)),
-    ];
-    let (values, kernel) = applied("float", &POINTS, &functions);
-    let known = Known { element: ("float", "FP32"), error: 6e-7, values };
-    right(&known, "people.hip", "found", HIP, &kernel);
-}
-
-#[test]
-fn mathematical_functions_of_fp64() {
-    let functions: [Applied; 17] = [
-        // Beside one of its zeros.
-        ("cospi(x * 0x1p-30 + 0.5)", |x| -(std::f64::consts::PI * x * 2.0_f64.powi(-30)).sin()),
-        ("exp(x)", f64::exp),
-        ("log(x)", f64::ln),
-        ("sin(x)", f64::sin),
-        ("std::cos(x)", f64::cos),
-        ("sin(x * 1e200)", |x| (x * 1e200).sin()),
-        ("tan(x)", f64::tan),
-        ("tanh(x)", f64::tanh),
-        ("cosh(x)", f64::cosh),
-        ("atan(x)", f64::atan),
-        ("acos(x / 16)", |x| (x / 16.0).acos()),
-        ("pow(x, 12.25)", |x| x.powf(12.25)),
-        ("cbrt(x)", f64::cbrt),
-        ("rsqrt(x)", |x| 1.0 / x.sqrt()),
-        ("log2(x + 1)", |x| (x + 1.0).log2()),
-        ("fmod(x, 0.3125) + round(x)", |x| x % 0.3125 + x.round()),
-        ("frexp(x, &scratch) * ldexp(1.0, scratch)", |x| x),
-    ];
-    let (values, kernel) = applied("double", &POINTS, &functions);
-    let kernel = kernel.replace("const double x", "int scratch = 0;\n    const double x");
-    let known = Known { element: ("double", "FP64"), error: 2e-15, values };
-    right(&known, "people.cu", "found", CUDA, &kernel);
-}
-
-/// Where exponents go beyond those of the type: a masked softmax takes e^-1e9.
-#[test]
-fn mathematical_functions_of_large_and_small_numbers() {
-    const FAR: [f64; 12] = [-3e38, -1e9, -745.5, -300.0, -177.5, -104.5, -87.25, 88.5, 104.5, 177.5, 300.0, 1e9];
-    let functions: [Applied; 12] = [
-        ("expf(x)", f64::exp),
-        ("exp2f(x)", f64::exp2),
-        ("exp10f(x)", |x| (x * std::f64::consts::LN_10).exp()),
-        ("expm1f(x)", f64::exp_m1),
-        ("sinhf(x)", f64::sinh),
-        ("coshf(x)", f64::cosh),
-        ("tanhf(x)", f64::tanh),
-        ("erff(x)", f64::signum),
-        ("powf(2, x)", f64::exp2),
-        ("powf(x, 5)", |x| x.powi(5)),
-        ("hypotf(x, 1)", |x| x.hypot(1.0)),
-        ("ldexpf(x, -300)", |x| x * 2.0_f64.powi(-300)),
-    ];
-    let (values, kernel) = applied("float", &FAR, &functions);
-    let of_type = |value: f64| f64::from(value as f32);
-    let values = values.into_iter().map(of_type).collect();
-    right(&Known { element: ("float", "FP32"), error: 2e-6, values }, "people.cu", "found", CUDA, &kernel);
-    let functions: [Applied; 6] = [
-        ("exp(x)", f64::exp),
-        ("exp2(x)", f64::exp2),
-        ("expm1(x)", f64::exp_m1),
-        ("sinh(x)", f64::sinh),
-        ("tanh(x)", f64::tanh),
-        ("pow(2, x)", f64::exp2),
-    ];
-    let (values, kernel) = applied("double", &FAR, &functions);
-    right(&Known { element: ("double", "FP64"), error: 1e-13, values }, "people.hip", "found", HIP, &kernel);
-}
-
-/// What HIP's vectors and both dialects' halves have beside sums and products.
-#[test]
-fn operators_of_vectors_and_classes() {
-    let kernel = "#include <hip/hip_fp16.h>\nstruct Shape {\n    __device__ virtual ~Shape() {}\n    __device__ virtual int area() const = 0;\n};\n\
-        struct Square : Shape {\n    int a;\n    __device__ Square(int a) : a(a) {}\n    __device__ int area() const override { return a * a; }\n};\n\
-        __device__ float4 pick(const float4 a, const unsigned) { return a; }\n__device__ float pick(float a, int) { return a; }\n\
-        __global__ void found(int* out) {\n    if (threadIdx.x != 0) return;\n    int4 a = make_int4(12, 1, -8, 3), b = ~a;\n    ++a;\n    a |= make_int4(0, 4, 0, 0);\n    \
-        a = (a << 2) % 7;\n    b--;\n    const Square square(5);\n    const Shape& shape = square;\n    const half2 two = __floats2half2_rn(1, 2);\n    \
-        const int found[] = {a.x, a.y, a.z, (b & a).x, (b ^ a).w, b.z, shape.area(), (int)pick(3.0f, 1), (int)__low2float(__hge2(two, two)), __hble2(two, two),\n    \
-        nextafterf(1.0f, 2.0f) == 1.0f + 0x1p-23f, nextafter(0.0, -1.0) < 0, (int)llrint(2.5), (int)norm3d(1, 2, 2)};\n    for (int i = 0; i < 14; ++i) out[i] = found[i];\n}\n";
-    let known = [3, 3, 0, (!12 - 1) & 3, (!3 - 1) ^ 2, 6, 25, 3, 1, 1, 1, 1, 2, 3];
-    right(&Known::integers(known), "people.hip", "found", HIP, kernel);
-}
-
-#[test]
-fn error_functions_and_the_gamma_function() {
-    let kernel = "__constant__ double x[] = {0.5, 1.5, 0.5, 3, 4.5, 4.5, -0.5, 0.5, 1e-20, 28.5, 0.975};\n__global__ void found(double* out) {\n    \
-        if (threadIdx.x != 0) return;\n    out[0] = erf(x[0]);\n    out[1] = erf(x[1]);\n    out[2] = erfc(x[2]);\n    \
-        out[3] = erfcf((float)x[3]);\n    out[4] = tgamma(x[4]);\n    out[5] = lgamma(x[5]);\n    out[6] = normcdf(x[6]);\n    \
-        out[7] = erfinv(x[7]);\n    out[8] = erfcinv(x[8]);\n    out[9] = erfcx(x[9]);\n    out[10] = normcdfinv(x[10]);\n    int times;\n    \
-        out[11] = remquo(29.0, 3.0, &times) + 10 * times;\n}\n";
-    let values = vec![
-        0.520_499_877_813_046_5,
-        0.966_105_146_475_310_7,
-        0.479_500_122_186_953_5,
-        2.209_049_699_858_544e-5,
-        11.631_728_396_567_448,
-        2.453_736_570_842_442,
-        0.308_537_538_725_986_9,
-        0.476_936_276_204_469_9,
-        6.601_580_622_355_143,
-        0.019_783_962_192_913_174,
-        1.959_963_984_540_054,
-        // 29 is 10 times 3 less 1, and of 10 the last three bits are 2.
-        19.0,
-    ];
-    right(&Known { element: ("double", "FP64"), error: 1e-7, values }, "people.hip", "found", HIP, kernel);
-}
 
 #[test]
 fn integers_and_bits() {

@@ -35,7 +35,7 @@ pub struct Launch {
 /// Launches that are tried at most where that of a draft does not end well.
 const MOST_LAUNCHES: usize = 12;
 /// Threads that a block may have.
-const MOST_THREADS: i64 = 1024;
+pub(super) const MOST_THREADS: i64 = 1024;
 /// Numbers of the text that are taken for those of a block at most.
 const MOST_NUMBERS: usize = 4;
 

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::launch::MOST_THREADS;
 use super::{Kernel, Number, parts_of};
 use crate::host_code::{self, Token, closing, tokens};
 
-/// Threads that a block may have.
-const MOST_THREADS: i64 = 1024;
 /// Launches of a kernel that are looked at, and tokens in front of one among which its block is looked for.
 const MOST_LAUNCHES: usize = 64;
 const MOST_TOKENS: usize = 8192;
