@@ -307,7 +307,9 @@ fn named<'a>(file: &impl Object<'a>) -> Result<Variables, LoadError> {
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
         let is_place = !symbol.is_undefined() && !matches!(symbol.kind(), SymbolKind::Section | SymbolKind::File);
         let Some(name) = symbol.name().ok().filter(|name| is_place && !name.is_empty()) else { continue };
-        let size = if symbol.kind() == SymbolKind::Data { symbol.size() } else { 0 };
+        // What describes a kernel is none of its variables.
+        let is_variable = symbol.kind() == SymbolKind::Data && !name.ends_with(".kd");
+        let size = if is_variable { symbol.size() } else { 0 };
         let range = symbol.address()..end(symbol.address(), size)?;
         all.push(Variable { name: source_name(name).into_owned(), range });
     }

@@ -43,16 +43,13 @@ pub(super) fn write(text: &mut String, kernel: &Kernel) -> std::fmt::Result {
         if names.contains(&name.as_str()) {
             continue;
         }
-        let (value, is_guess) = match default {
-            Some(default) => (value(default), false),
-            None => (guess(name), true),
-        };
-        let (value, is_guess) = value.map_or_else(|| (guess(name), true), |value| (Some(value), is_guess));
-        let remark = if is_guess { "  # a guess" } else { "" };
-        match value {
-            Some(Value::Param(value)) => params.push((name, value, is_guess)),
-            Some(Value::Constant(value)) => writeln!(constants, "  {name} = {value}{remark}")?,
-            None => {}
+        let said = default.as_deref().and_then(value);
+        let is_guess = said.is_none();
+        match said.unwrap_or_else(|| guess(name)) {
+            Value::Param(value) => params.push((name, value, is_guess)),
+            Value::Constant(value) => {
+                writeln!(constants, "  {name} = {value}{}", if is_guess { "  # a guess" } else { "" })?;
+            }
         }
     }
     // A list of points has no params beside it.
@@ -108,23 +105,23 @@ fn value(default: &str) -> Option<Value> {
 }
 
 /// By the name alone.
-fn guess(name: &str) -> Option<Value> {
+fn guess(name: &str) -> Value {
     let plain = name.to_lowercase();
     let first = plain.split('_').find(|word| !word.is_empty()).unwrap_or_default();
-    Some(match () {
+    match () {
         () if plain.contains("dtype") => Value::Constant("{ dtype = \"fp32\" }".to_string()),
         () if BOOLS.contains(&first) || plain.contains("_is_") => Value::Constant("false".to_string()),
         () if is_fraction(name) => Value::Constant("1.0".to_string()),
         () if first == "group" => Value::Param("8".to_string()),
         () => Value::Param("128".to_string()),
-    })
+    }
 }
 
 /// The param by which a program's part of the work is long, if there is just one of its kind.
 pub(super) fn block(kernel: &Kernel) -> Option<&str> {
     let is_param = |name: &str, default: Option<&String>| match kernel.configs.first() {
         Some(config) => config.iter().any(|(of, _)| of == name),
-        None => matches!(default.and_then(|default| value(default)).or_else(|| guess(name)), Some(Value::Param(_))),
+        None => matches!(default.and_then(|default| value(default)).unwrap_or_else(|| guess(name)), Value::Param(_)),
     };
     let mut blocks = kernel.parameters.iter().filter_map(|one| match &one.kind {
         ParameterKind::Constant { default } => {
