@@ -133,17 +133,17 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_tile(const Element* dy, const Element* we
     const int rows = n * h * w, columns = v.in_channels(), depth = channels.count() * TAPS, across = ceil_div(columns, BN);
     const int row0 = block_x() / across * BM, column0 = block_x() % across * BN;
     const TapPixels<false> pixels = {dy + group * channels.count(), channels, k, n, oh, ow, h, w, ph, pw, dh, dw};
-    const TapWeights weights = {wei + group * columns * depth, channels, columns};
-    const MatrixOut<Element> out = {dx + group * columns, rows, columns, c};
+    const TapWeights<ALIGN_B> weights = {wei + group * columns * depth, channels, columns};
+    const MatrixOut<Element, ALIGN_C> out = {dx + group * columns, rows, columns, c};
     tile_loop(pixels, weights, out, row0, column0, {0, depth});
 #else
     const int rows = v.in_channels(), depth = v.out_channels() * TAPS, down = ceil_div(rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
     const Element* group_weights = wei + group * rows * depth;
-    const PixelColumnsOut out = {{dx + group * rows * h * w, n, c, rows, h * w}};
+    const PixelColumnsOut<ALIGN_C> out = {{dx + group * rows * h * w, n, c, rows, h * w}};
 #if POINTWISE
-    const Matrix<false> weights = {group_weights, rows, depth};
-    const PixelColumns pixels = pixel_columns(output_images(v, dy, group));
+    const Matrix<false, ALIGN_A> weights = {group_weights, rows, depth};
+    const auto pixels = pixel_columns<ALIGN_B>(output_images(v, dy, group));
 #else
     const WeightsByInput weights = {group_weights, v};
     const OutputPatches pixels = {dy + group * v.out_channels() * oh * ow, v};
@@ -177,10 +177,10 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_taps(Element* workspace, Element* dx, CON
     const Channels channels(v.out_channels());
     const int depth = channels.count() * TAPS, down = ceil_div(rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
-    const Matrix<true> weights = {behind(workspace, n * k * oh * ow) + group * rows * depth, rows, depth};
+    const Matrix<true, ALIGN_A> weights = {behind(workspace, n * k * oh * ow) + group * rows * depth, rows, depth};
     const Element* from = workspace + group * channels.count();
     const TapPixels<false> pixels = {from, channels, k, n, oh, ow, h, w, ph, pw, dh, dw};
-    const PixelColumnsOut out = {{dx + group * rows * h * w, n, c, rows, h * w}};
+    const PixelColumnsOut<ALIGN_C> out = {{dx + group * rows * h * w, n, c, rows, h * w}};
     tile_loop(weights, pixels, out, row0, column0, {0, depth});
 }
 #endif

@@ -84,7 +84,7 @@ template <bool FORWARD> struct TapPixels {
         if ((SH > 1 && y % SH != 0) || (SW > 1 && x % SW != 0)) return {s.image, -1, 0};
         return {s.image, y / SH, x / SW};
     }
-    template <int V> DEVICE bool contiguous() const { return Channels::hold<V>(); }
+    template <int V> DEVICE static constexpr bool contiguous() { return Channels::hold<V>(); }
     DEVICE const Element* address(Slot s, int k) const {
         const Slot at = met(s, k);
         return data + (((at.image + at.y) * width + at.x) * all_channels + channels.channel(k));
@@ -94,18 +94,21 @@ template <bool FORWARD> struct TapPixels {
         return k < channels.count() * TAPS && (unsigned)at.y < (unsigned)height && (unsigned)at.x < (unsigned)width;
     }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
-        if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));
-        Vec<Element, V> out = {};
+        if constexpr (contiguous<V>()) {
+            return load_vector<V>(address(s, k), inside(s, k));
+        } else {
+            Vec<Element, V> out = {};
 #pragma unroll
-        for (int j = 0; j < V; ++j) {
-            if (inside(s, k + j)) out[j] = *address(s, k + j);
+            for (int j = 0; j < V; ++j) {
+                if (inside(s, k + j)) out[j] = *address(s, k + j);
+            }
+            return out;
         }
-        return out;
     }
 };
 
-// Backward. Element (outer, k): weight of input channel `outer`, at the output channel and the tap of k.
-struct TapWeights {
+// Backward. Element (outer, k): weight of input channel `outer`, of a multiple of ALIGN, at the output channel and the tap of k.
+template <int ALIGN> struct TapWeights {
     static constexpr bool along_k = false, gathers = false;
     const Element* data;
     Channels channels;
@@ -115,19 +118,22 @@ struct TapWeights {
         int channel;
     };
     DEVICE Slot slot(int outer) const { return {outer}; }
-    template <int V> DEVICE bool contiguous() const { return in_channels % V == 0; }
+    template <int V> DEVICE static constexpr bool contiguous() { return ALIGN % V == 0; }
     DEVICE const Element* address(Slot s, int k) const {
         return data + ((channels.channel(k) * TAPS + channels.tap(k)) * in_channels + s.channel);
     }
     DEVICE bool inside(Slot s, int k) const { return s.channel < in_channels && k < channels.count() * TAPS; }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
-        if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));
-        Vec<Element, V> out = {};
+        if constexpr (contiguous<V>()) {
+            return load_vector<V>(address(s, k), inside(s, k));
+        } else {
+            Vec<Element, V> out = {};
 #pragma unroll
-        for (int j = 0; j < V; ++j) {
-            if (inside({s.channel + j}, k)) out[j] = *address({s.channel + j}, k);
+            for (int j = 0; j < V; ++j) {
+                if (inside({s.channel + j}, k)) out[j] = *address({s.channel + j}, k);
+            }
+            return out;
         }
-        return out;
     }
 };
 
@@ -158,21 +164,24 @@ struct TapChannels {
         const int y = s.y + pixel / of.ow * SH, x = s.x + pixel % of.ow * SW;
         return {image * of.h + y, x, image < of.n && (unsigned)y < (unsigned)of.h && (unsigned)x < (unsigned)of.w};
     }
-    template <int V> DEVICE bool contiguous() const { return Channels::hold<V>(); }
+    template <int V> DEVICE static constexpr bool contiguous() { return Channels::hold<V>(); }
     DEVICE const Element* address(Slot s, int k) const {
         const Met at = met(s, k);
         return data + ((at.row * of.w + at.column) * of.c + channels.channel(s.outer));
     }
     DEVICE bool inside(Slot s, int k) const { return met(s, k).exists; }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
-        if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));
-        Vec<Element, V> out = {};
+        if constexpr (contiguous<V>()) {
+            return load_vector<V>(address(s, k), inside(s, k));
+        } else {
+            Vec<Element, V> out = {};
 #pragma unroll
-        for (int j = 0; j < V; ++j) {
-            const Slot at = slot(s.outer + j);
-            if (inside(at, k)) out[j] = *address(at, k);
+            for (int j = 0; j < V; ++j) {
+                const Slot at = slot(s.outer + j);
+                if (inside(at, k)) out[j] = *address(at, k);
+            }
+            return out;
         }
-        return out;
     }
 };
 #endif

@@ -124,16 +124,16 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_tile(const Element* x, const Element* wei
     const int rows = n * oh * ow, columns = v.out_channels(), depth = channels.count() * TAPS, across = ceil_div(columns, BN);
     const int row0 = block_x() / across * BM, column0 = block_x() % across * BN;
     const TapPixels<true> pixels = {x + group * channels.count(), channels, c, n, h, w, oh, ow, ph, pw, dh, dw};
-    const Matrix<true> weights = {wei + group * columns * depth, columns, depth};
-    const MatrixOut<Element> out = {y + group * columns, rows, columns, k};
+    const Matrix<true, ALIGN_B> weights = {wei + group * columns * depth, columns, depth};
+    const MatrixOut<Element, ALIGN_C> out = {y + group * columns, rows, columns, k};
     tile_loop(pixels, weights, out, row0, column0, {0, depth});
 #else
     const int rows = v.out_channels(), depth = v.in_channels() * TAPS, down = ceil_div(rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
-    const Matrix<true> weights = {wei + group * rows * depth, rows, depth};
-    const PixelColumnsOut out = {{y + group * rows * oh * ow, n, k, rows, oh * ow}};
+    const Matrix<true, ALIGN_A> weights = {wei + group * rows * depth, rows, depth};
+    const PixelColumnsOut<ALIGN_C> out = {{y + group * rows * oh * ow, n, k, rows, oh * ow}};
 #if POINTWISE
-    const PixelColumns pixels = pixel_columns(input_images(v, x, group));
+    const auto pixels = pixel_columns<ALIGN_B>(input_images(v, x, group));
 #else
     const InputPatches pixels = {x + group * v.in_channels() * h * w, v};
 #endif
@@ -166,10 +166,10 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_fwd_taps(Element* workspace, Element* y, CONV
     const Channels channels(v.in_channels());
     const int depth = channels.count() * TAPS, down = ceil_div(rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
-    const Matrix<true> weights = {behind(workspace, n * c * h * w) + group * rows * depth, rows, depth};
+    const Matrix<true, ALIGN_A> weights = {behind(workspace, n * c * h * w) + group * rows * depth, rows, depth};
     const Element* from = workspace + group * channels.count();
     const TapPixels<true> pixels = {from, channels, c, n, h, w, oh, ow, ph, pw, dh, dw};
-    const PixelColumnsOut out = {{y + group * rows * oh * ow, n, k, rows, oh * ow}};
+    const PixelColumnsOut<ALIGN_C> out = {{y + group * rows * oh * ow, n, k, rows, oh * ow}};
     tile_loop(weights, pixels, out, row0, column0, {0, depth});
 }
 #endif

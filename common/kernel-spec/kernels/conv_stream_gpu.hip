@@ -19,7 +19,7 @@ DEVICE void stream_pixels(const Element* weights, const Images<const Element>& i
         return Place{i % down * BM, i / down % across * BN, sheet % groups, sheet};
     };
     const auto out_of = [=] DEVICE_LAMBDA(const Place& at) {
-        return MatrixOut<Element>{out.data + at.sheet_b * rows * pixels, rows, pixels};
+        return MatrixOut<Element, ALIGN_C>{out.data + at.sheet_b * rows * pixels, rows, pixels};
     };
     stream_tiles<WEIGHTS_ALONG_K, false>(filters, channels, maps, down * across * sheets, blocks, depth, tile_of, out_of);
 }

@@ -105,13 +105,13 @@ DEVICE void weights_tile(const Conv& v, const Element* x, const Element* dy, con
     const int group = block_z(), down = ceil_div(out.rows, BM);
     const int row0 = block_x() % down * BM, column0 = block_x() / down * BN;
 #if CHANNELS
-    const Matrix<false> gradients = {dy + group * out.rows, out.rows, v.n * v.oh * v.ow, v.k};
+    const Matrix<false, ALIGN_A> gradients = {dy + group * out.rows, out.rows, v.n * v.oh * v.ow, v.k};
     const Channels channels(v.in_channels());
     const TapChannels inputs = {x + group * channels.count(), channels, v};
 #else
-    const PixelRows gradients = pixel_rows(output_images(v, dy, group));
+    const auto gradients = pixel_rows<ALIGN_A>(output_images(v, dy, group));
 #if POINTWISE
-    const PixelRows inputs = pixel_rows(input_images(v, x, group));
+    const auto inputs = pixel_rows<ALIGN_B>(input_images(v, x, group));
 #else
     const InputTaps inputs = {x + group * v.in_channels() * v.h * v.w, v};
 #endif
@@ -152,12 +152,12 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_wrw_taps(Element* workspace, Element* dwei, C
     Element* dy = behind(workspace, n * c * h * w);
 #if SPLIT > 1
     float* part = (float*)behind(dy, n * k * oh * ow) + (block_y() * (long long)g + block_z()) * rows * columns;
-    weights_tile(v, workspace, dy, MatrixOut<float>{part, rows, columns}, span_of(n * oh * ow, BK, block_y(), SPLIT));
+    weights_tile(v, workspace, dy, MatrixOut<float, ALIGN_C>{part, rows, columns}, span_of(n * oh * ow, BK, block_y(), SPLIT));
 #elif FY * FX > 1
     const WeightsOut out = {dwei + block_z() * rows * columns, Channels(v.in_channels()), rows};
     weights_tile(v, workspace, dy, out, {0, n * oh * ow});
 #else
-    weights_tile(v, workspace, dy, MatrixOut<Element>{dwei + block_z() * rows * columns, rows, columns}, {0, n * oh * ow});
+    weights_tile(v, workspace, dy, MatrixOut<Element, ALIGN_C>{dwei + block_z() * rows * columns, rows, columns}, {0, n * oh * ow});
 #endif
 }
 
@@ -179,7 +179,7 @@ conv_wrw_tile_split(const Element* x, const Element* dy, float* partial, CONV_PA
     const Conv v = {CONV_SIZES};
     const int rows = v.out_channels(), columns = v.in_channels() * TAPS;
     float* part = partial + (block_y() * (long long)g + block_z()) * rows * columns;
-    weights_tile(v, x, dy, MatrixOut<float>{part, rows, columns}, span_of(n * oh * ow, BK, block_y(), SPLIT));
+    weights_tile(v, x, dy, MatrixOut<float, ALIGN_C>{part, rows, columns}, span_of(n * oh * ow, BK, block_y(), SPLIT));
 }
 
 KERNEL BLOCK_OF(256) conv_wrw_reduce(const float* partial, Element* dwei, int elements) {
@@ -190,7 +190,7 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_wrw_tile(const Element* x, const Element* dy,
     const Conv v = {CONV_SIZES};
     const int rows = v.out_channels(), columns = v.in_channels() * TAPS;
     Element* group_weights = dwei + block_z() * rows * columns;
-    weights_tile(v, x, dy, MatrixOut<Element>{group_weights, rows, columns}, {0, n * oh * ow});
+    weights_tile(v, x, dy, MatrixOut<Element, ALIGN_C>{group_weights, rows, columns}, {0, n * oh * ow});
 }
 #endif
 #endif

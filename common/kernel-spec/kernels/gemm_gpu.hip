@@ -72,7 +72,7 @@ gemm_stream(const Element* a, const Element* b, Element* c, unsigned char* maps,
         return Place{at.row, at.column, i / tiles, i / tiles};
     };
     const auto out_of = [=] DEVICE_LAMBDA(const Place& at) {
-        return MatrixOut<Element>{c + at.sheet_a * (long long)rows * columns, rows, columns};
+        return MatrixOut<Element, ALIGN_C>{c + at.sheet_a * (long long)rows * columns, rows, columns};
     };
     stream_tiles<!TRANS_LEFT, TRANS_RIGHT>(tensor_of<!TRANS_LEFT>(of.left, rows, depth, batch),
                                            tensor_of<TRANS_RIGHT>(of.right, columns, depth, batch), maps, tiles * batch,
@@ -83,8 +83,8 @@ template <class Out>
 DEVICE void gemm_tile(const Element* a, const Element* b, const Out& out, int rows, int columns, int depth, Span span) {
     const Operands of = operands_of(a, b, rows, columns, depth, block_z());
     const Corner at = corner_of(block_x(), rows, columns);
-    const Matrix<!TRANS_LEFT> left = {of.left, rows, depth};
-    const Matrix<TRANS_RIGHT> right = {of.right, columns, depth};
+    const Matrix<!TRANS_LEFT, ALIGN_A> left = {of.left, rows, depth};
+    const Matrix<TRANS_RIGHT, ALIGN_B> right = {of.right, columns, depth};
     tile_loop(left, right, out, at.row, at.column, span);
 }
 
@@ -92,7 +92,7 @@ DEVICE void gemm_tile(const Element* a, const Element* b, const Out& out, int ro
 KERNEL BLOCK_OF(TILE_THREADS)
 gemm_tile_split(const Element* a, const Element* b, float* partial, int rows, int columns, int depth, int batch) {
     const long long size = (long long)rows * columns;
-    const MatrixOut<float> out = {partial + (block_y() * (long long)batch + block_z()) * size, rows, columns};
+    const MatrixOut<float, ALIGN_C> out = {partial + (block_y() * (long long)batch + block_z()) * size, rows, columns};
     gemm_tile(a, b, out, rows, columns, depth, span_of(depth, BK, block_y(), SPLIT));
 }
 
@@ -102,7 +102,7 @@ KERNEL BLOCK_OF(256) gemm_reduce(const float* partial, Element* c, int elements)
 #else
 KERNEL BLOCK_OF(TILE_THREADS)
 gemm_tile(const Element* a, const Element* b, Element* c, int rows, int columns, int depth) {
-    const MatrixOut<Element> out = {c + block_z() * (long long)rows * columns, rows, columns};
+    const MatrixOut<Element, ALIGN_C> out = {c + block_z() * (long long)rows * columns, rows, columns};
     gemm_tile(a, b, out, rows, columns, depth, {0, depth});
 }
 #endif

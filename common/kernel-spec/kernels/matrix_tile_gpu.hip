@@ -149,32 +149,26 @@ static DEVICE void tile_loop(const A& a, const B& b, const C& c, int row0, int c
         sums.add(slices_a + stage * MoverA::SIZE, slices_b + stage * MoverB::SIZE, wave_row, wave_column, lane);
     };
 
-    int stage = 0;
     if constexpr (COPIES) {
 #if ON_NVIDIA
-        int ahead = span.begin;
-        for (int s = 0; s < STAGES - 1; ++s, ahead += BK) {
-            if (ahead < span.end) {
-                fetch(ahead, s);
-                store(s);
-            }
-            copy_commit();
-        }
+        int ahead = span.begin, stage = 1;
+        // The first rounds only send for slices: in a loop of their own they would double the code that a compiler has the most work with.
 #pragma unroll 1
-        for (int k = span.begin; k < span.end; k += BK, ahead += BK) {
+        for (int k = span.begin - (STAGES - 1) * BK; k < span.end; k += BK, ahead += BK) {
             // This slice has landed for every thread, and the one before it is read no more: its stage takes the next.
             copy_wait<STAGES - 2>();
             barrier();
             const int next = stage == 0 ? STAGES - 1 : stage - 1;
             if (ahead < span.end) fetch(ahead, next);
             copy_commit();
-            multiply(stage);
+            if (k >= span.begin) multiply(stage);
             if (ahead < span.end) store(next);
             stage = stage == STAGES - 1 ? 0 : stage + 1;
         }
         copy_wait<0>();
 #endif
     } else {
+        int stage = 0;
         fetch(span.begin, 0);
 #pragma unroll 1
         for (int k = span.begin; k < span.end; k += BK) {

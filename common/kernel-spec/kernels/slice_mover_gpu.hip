@@ -58,13 +58,12 @@ template <class Operand, class Layout, int OUTER, int THREADS> struct SliceMover
     DEVICE void fetch(const Operand& operand, int k, Element* slice, int thread) {
 #if ON_NVIDIA
         if constexpr (COPIED) {
-            const bool contiguous = operand.template contiguous<RUN>();
 #pragma unroll
             for (int i = 0; i < ITEMS; ++i) {
                 if (!mine(i, thread)) continue;
                 Element* to = slice + place(outer_of(i, thread), k_of(i, thread));
                 const int from_k = k + k_of(i, thread);
-                if (contiguous) {
+                if constexpr (Operand::template contiguous<RUN>()) {
                     const bool inside = operand.inside(slots[i], from_k);
                     copy_async<RUN * 2>(to, inside ? operand.address(slots[i], from_k) : operand.data, inside);
                 } else {

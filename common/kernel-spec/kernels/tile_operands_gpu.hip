@@ -6,7 +6,9 @@
 //   load<V>     V elements from (outer, k) on, along its contiguous index (a gathering one that is not along_k: V is 1);
 //               zero outside the tensor
 // and, when dense, so that a copy engine may do the work,
-//   contiguous<V>()   every vector of V (that begins at a multiple of V) is aligned and either exists whole or not at all
+//   contiguous<V>()   every vector of V (that begins at a multiple of V) is aligned and either exists whole or not at all; the compiler
+//                     knows it, from the ALIGN_A, ALIGN_B or ALIGN_C by which lines divide: both ways of moving a slice, unrolled, are two to
+//                     four times the work for a compiler
 //   address, inside   where such a vector starts and whether it exists.
 // An output has store<V>: V columns of one row, what lies outside the tensor is dropped.
 #pragma once
@@ -19,7 +21,8 @@ template <int V> DEVICE Vec<Element, V> load_vector(const Element* from, bool in
 }
 
 // A matrix in memory. Contiguous along k: element (outer, k) is data[outer * line + k], else data[k * line + outer].
-template <bool ALONG_K> struct Matrix {
+// Its lines are multiples of ALIGN elements.
+template <bool ALONG_K, int ALIGN> struct Matrix {
     static constexpr bool along_k = ALONG_K, gathers = false;
     const Element* data;
     int outers, depth;
@@ -30,25 +33,28 @@ template <bool ALONG_K> struct Matrix {
         int outer;
     };
     DEVICE Slot slot(int outer) const { return {outer}; }
-    template <int V> DEVICE bool contiguous() const { return (ALONG_K ? depth : outers) % V == 0 && line % V == 0; }
+    template <int V> DEVICE static constexpr bool contiguous() { return ALIGN % V == 0; }
     DEVICE const Element* address(Slot s, int k) const {
         return data + (ALONG_K ? s.outer * line + k : k * line + s.outer);
     }
     DEVICE bool inside(Slot s, int k) const { return s.outer < outers && k < depth; }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
         const Element* from = address(s, k);
-        if (contiguous<V>()) return load_vector<V>(from, inside(s, k));
-        Vec<Element, V> out = {};
+        if constexpr (contiguous<V>()) {
+            return load_vector<V>(from, inside(s, k));
+        } else {
+            Vec<Element, V> out = {};
 #pragma unroll
-        for (int j = 0; j < V; ++j) {
-            if (s.outer + (ALONG_K ? 0 : j) < outers && k + (ALONG_K ? j : 0) < depth) out[j] = from[j];
+            for (int j = 0; j < V; ++j) {
+                if (s.outer + (ALONG_K ? 0 : j) < outers && k + (ALONG_K ? j : 0) < depth) out[j] = from[j];
+            }
+            return out;
         }
-        return out;
     }
 };
 
-// A row-major matrix to be written.
-template <class T> struct MatrixOut {
+// A row-major matrix to be written, whose rows are multiples of ALIGN elements.
+template <class T, int ALIGN> struct MatrixOut {
     T* data;
     int rows, columns;
     // From one row to the next.
@@ -57,13 +63,13 @@ template <class T> struct MatrixOut {
     template <int V> DEVICE void store(int row, int column, Vec<float, V> value) const {
         if (row >= rows || column >= columns) return;
         T* to = data + row * line + column;
-        if (columns % V == 0 && line % V == 0) {
+        if constexpr (ALIGN % V == 0) {
             *(Vec<T, V>*)to = convert<T>(value);
-            return;
-        }
+        } else {
 #pragma unroll
-        for (int j = 0; j < V; ++j) {
-            if (column + j < columns) to[j] = (T)value[j];
+            for (int j = 0; j < V; ++j) {
+                if (column + j < columns) to[j] = (T)value[j];
+            }
         }
     }
 };

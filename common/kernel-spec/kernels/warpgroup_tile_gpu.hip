@@ -40,17 +40,10 @@ static DEVICE void tile_loop(const A& a, const B& b, const C& c, int row0, int c
         mover_b.store(slices_b + stage * MoverB::SIZE, thread);
     };
 
-    int ahead = span.begin;
-    for (int s = 0; s < STAGES - 2; ++s, ahead += BK) {
-        if (ahead < span.end) {
-            fetch(ahead, s);
-            store(s);
-        }
-        copy_commit();
-    }
-    int stage = 0;
+    int ahead = span.begin, stage = 2;
+    // The first rounds only send for slices: in a loop of their own they would double the code that a compiler has the most work with.
 #pragma unroll 1
-    for (int k = span.begin; k < span.end; k += BK, ahead += BK) {
+    for (int k = span.begin - (STAGES - 2) * BK; k < span.end; k += BK, ahead += BK) {
         copy_wait<STAGES - 3>();
         fence_writes();
         // This slice has landed for every thread, and no warpgroup reads the last but one: its stage takes the next.
@@ -58,7 +51,7 @@ static DEVICE void tile_loop(const A& a, const B& b, const C& c, int row0, int c
         const int next = stage < 2 ? stage + STAGES - 2 : stage - 2;
         if (ahead < span.end) fetch(ahead, next);
         copy_commit();
-        sums.add(slices_a + stage * MoverA::SIZE, slices_b + stage * MoverB::SIZE, group_row, group_column);
+        if (k >= span.begin) sums.add(slices_a + stage * MoverA::SIZE, slices_b + stage * MoverB::SIZE, group_row, group_column);
         if (ahead < span.end) store(next);
         warpgroup_wait<1>();
         stage = stage == STAGES - 1 ? 0 : stage + 1;

@@ -23,7 +23,7 @@ const MAX_FRACTION: usize = 64;
 /// Longest text that a literal or a variable can hold.
 pub(super) const MAX_TEXT: usize = 64;
 
-const FUNCTIONS: [&str; 4] = ["min", "max", "ceil_div", "round_up"];
+const FUNCTIONS: [&str; 5] = ["min", "max", "ceil_div", "round_up", "gcd"];
 const KEYWORDS: [&str; 4] = ["if", "else", "true", "false"];
 const OPERATORS: [&str; 17] =
     ["&&", "||", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "<", ">", "!", "(", ")", ","];
@@ -227,7 +227,7 @@ fn gate(text: &str, known: &BTreeSet<String>) -> Result<(), String> {
     Ok(())
 }
 
-/// The evaluator: nothing but checked arithmetic, comparisons and our four functions.
+/// The evaluator: nothing but checked arithmetic, comparisons and our five functions.
 fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| {
@@ -248,7 +248,8 @@ fn engine() -> &'static Engine {
             .register_fn("ceil_div", ceil_div)
             .register_fn("round_up", |a: i64, b: i64| {
                 ceil_div(a, b)?.checked_mul(b).ok_or_else(|| overflow("round_up"))
-            });
+            })
+            .register_fn("gcd", gcd);
         // Values of different types are never equal: a comparison of them is a mistake, so it is an error.
         for name in ["==", "!="] {
             engine
@@ -268,6 +269,15 @@ fn ceil_div(a: i64, b: i64) -> Checked<i64> {
         return Err(format!("ceil_div or round_up by {b}, expected more than 0").into());
     }
     Ok(a.div_euclid(b) + i64::from(a.rem_euclid(b) != 0))
+}
+
+/// The greatest common divisor; that of zero and another number is the other.
+fn gcd(a: i64, b: i64) -> Checked<i64> {
+    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    i64::try_from(a).map_err(|_| overflow("gcd"))
 }
 
 fn overflow(what: &str) -> Box<EvalAltResult> {
@@ -306,6 +316,7 @@ mod tests {
             ("n * 2 + 1", Value::Int(15)),
             ("-n % 4", Value::Int(-3)),
             ("ceil_div(n, 2) * round_up(n, 4)", Value::Int(32)),
+            ("gcd(n * 12, 8) + gcd(0, n) * 10 + gcd(-6, 4) * 100", Value::Int(274)),
             ("min(n, 3) + max(n, 3)", Value::Int(10)),
             ("if b { n } else { 0 }", Value::Int(7)),
             ("if n > 3 { 1 } else if b { 2 } else { 3 }", Value::Int(1)),
@@ -328,6 +339,7 @@ mod tests {
             ("n % 0", "zero"),
             ("ceil_div(n, 0)", "expected more than 0"),
             ("round_up(big, 1000)", "overflow"),
+            ("gcd(-big - 1, 0)", "overflow in gcd"),
             ("n + t", "+"),
             ("n && b", "bool"),
             ("n == t", "compares an integer with a text"),
