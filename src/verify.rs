@@ -17,7 +17,7 @@ use bluefin_campaign::verify::{
 use bluefin_common::arch;
 use bluefin_common::spelled::counted;
 use bluefin_producer::plan::CandidateBudget;
-use bluefin_serving::{Engine, Error, files};
+use bluefin_serving::{Engine, Error, Precision, files};
 use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
 use serde_json::json;
@@ -35,7 +35,7 @@ use crate::workers::LoadArgs;
     Files of vLLM or SGLang for mixtures of experts (.json) or folders of them, of tune_gemm.py (.yaml), or folders that are a cache of Triton's. The default is the engine's row \
     without a file, the default config of the kernel of tune-gemm, and the config that the program runs by without the cache. The row, the default, and the row \
     of --known are timed in turns, anew each time. FASTER and SLOWER: their intervals do not meet. Exit code 1 if a row is slower than the default, or fails, \
-    and is not replaced."
+    and is not replaced, and if no loader of the engine ever asks for a file of that name."
 )]
 pub struct VerifyArgs {
     /// Files, folders with those of an engine, or folders that are a cache of Triton's: all of one kind
@@ -89,6 +89,12 @@ struct LayerArgs {
     /// What 16 bits are [default: bf16]
     #[arg(long, value_name = "TYPE", value_parser = ["bf16", "fp16"])]
     half: Option<String>,
+    /// What weights are in files of vLLM whose names have no type: 16 bits, or int8_w8a8
+    #[arg(long, value_name = "TYPE", value_parser = ["int8_w8a8"])]
+    dtype: Option<String>,
+    /// Experts have no gate: the first product has N columns, not 2 N
+    #[arg(long)]
+    ungated: bool,
     /// Each channel of the weights has a scale, and each token, in fp8_w8a8
     #[arg(long)]
     per_channel: bool,
@@ -201,6 +207,10 @@ impl VerifyArgs {
         let remedy = Remedy { fix: self.fix, retune };
         let (mut told, mut loses) = (Vec::new(), false);
         for subject in subjects {
+            let path = subject.path().display().to_string();
+            subject.note().iter().for_each(|note| say!("note: {path}: {note}"));
+            subject.fault().iter().for_each(|fault| say!("{path}: {fault}"));
+            loses |= subject.fault().is_some();
             let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| say!("{line}")));
             let verified = verify(&mut **subject, bench, &remedy, &mut display).await?;
             let Some(Verified { rows, replaced, loses: lost }) = verified else { return Ok(crate::interrupted()) };
@@ -230,6 +240,8 @@ impl LayerArgs {
             ("--hidden", self.hidden.is_some()),
             ("--topk", self.topk.is_some()),
             ("--half", self.half.is_some()),
+            ("--dtype", self.dtype.is_some()),
+            ("--ungated", self.ungated),
             ("--per-channel", self.per_channel),
             ("--group-size", self.group_size.is_some()),
             ("--zero-points", self.zero_points),
@@ -252,7 +264,8 @@ impl LayerArgs {
         }
         let half = if self.half.as_deref() == Some("fp16") { "FP16" } else { "BF16" };
         let (per_channel, group, zero_points) = (self.per_channel, self.group_size, self.zero_points);
-        let sizes = LayerSizes { hidden, topk, half, per_channel, group, zero_points };
+        let (is_gated, unnamed) = (!self.ungated, self.dtype.as_deref().and_then(Precision::of_word));
+        let sizes = LayerSizes { hidden, topk, half, per_channel, group, zero_points, is_gated, unnamed };
         let source = self.source.source(engine)?;
         let read = |path: &PathBuf| LayerFile::read(path, known, sizes, source.clone());
         files.iter().map(|path| Ok(Box::new(read(path)?) as Box<dyn Subject>)).collect()

@@ -63,6 +63,16 @@ pub trait Subject {
     /// If the file can not say it.
     fn put(&mut self, at: usize, launch: &Launch, bench: &Bench<'_>) -> anyhow::Result<String>;
 
+    /// Why whoever reads such files never reads this one, though its rows are what they are.
+    fn fault(&self) -> Option<&str> {
+        None
+    }
+
+    /// What was taken for granted of it.
+    fn note(&self) -> Option<String> {
+        None
+    }
+
     /// Says that all of its rows hold by what compiles and times in `bench`.
     fn holds(&mut self, _bench: &Bench<'_>) {}
 

@@ -47,7 +47,7 @@ impl CoverageArgs {
                 "--gpu: found none, expected the name of a GPU as its driver has it, such as 'NVIDIA H200'",
             ));
         }
-        let spread = self.models.spread(self.gemms)?;
+        let spread = self.models.spread(self.gemms, |note| say!("{note}"))?;
         let mut wanted: Vec<FileName> = Vec::new();
         for name in self.models.gpu.iter().flat_map(|gpu| spread.iter().flat_map(|one| one.files(engine, gpu))) {
             if !wanted.contains(&name) {

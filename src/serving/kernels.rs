@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use bluefin_serving::default::Gpu;
 use bluefin_serving::device::architecture_of;
 use bluefin_serving::kernel::{Asked, SPEC_FILE, files, write};
+use bluefin_serving::shapes::MoeShape;
 use bluefin_terminal::out;
 use serde_json::json;
 
@@ -40,7 +41,8 @@ impl KernelsArgs {
         let architecture = architecture_of(&gpu).ok_or_else(|| unknown_gpu(&gpu))?;
         let (source, routing, tokens) = (self.layer.source(engine)?, self.layer.routing()?, self.layer.tokens());
         let mut written = Vec::new();
-        for moe in self.models.layers()? {
+        let folder = |moe: &MoeShape| format!("E={},N={}", moe.experts, moe.intermediate);
+        for moe in self.models.layers_with(&gpu, folder, |note| say!("{note}"))? {
             let name = moe.file_name(engine, &gpu).build(engine);
             let shipped = self.layer.shipped(engine, &name)?;
             let asked = Asked::of(engine, &moe, self.models.half(), Gpu::of(architecture), &tokens, &routing);
@@ -54,7 +56,7 @@ impl KernelsArgs {
             let of_second = self.models.down.then_some((of_second, second));
             for (asked, name) in [(asked, name)].into_iter().chain(of_second) {
                 let down = if asked.down.is_some() { "_down" } else { "" };
-                let folder = self.output.join(format!("E={},N={}{down}", moe.experts, moe.intermediate));
+                let folder = self.output.join(format!("{}{down}", folder(&moe)));
                 write(&folder, &files(&asked, &source).map_err(|error| crate::usage(error.to_string()))?)?;
                 written.push((folder.join(SPEC_FILE), name));
             }

@@ -34,7 +34,7 @@ pub struct ShapesArgs {
 impl ShapesArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let engine = self.models.engine;
-        let spread = self.models.spread(self.gemms)?;
+        let spread = self.models.spread(self.gemms, |note| say!("{note}"))?;
         if self.json {
             let with_files = |one: &Spread| {
                 let files: Vec<String> = self
@@ -57,7 +57,7 @@ impl ShapesArgs {
 }
 
 fn print(engine: Engine, one: &Spread, gpus: &[String]) -> anyhow::Result<()> {
-    let Spread { model, ranks, moe, gemms, .. } = one;
+    let Spread { model, ranks, moe, gemms, unknown, .. } = one;
     let (tp, ep) = (ranks.tp, ranks.ep);
     match moe {
         Some(moe) => out::line(format_args!("{model} tp={tp} ep={ep}: {}", of_experts(moe)))?,
@@ -65,6 +65,9 @@ fn print(engine: Engine, one: &Spread, gpus: &[String]) -> anyhow::Result<()> {
     }
     for GemmShape { layer, n, k, .. } in gemms {
         out::line(format_args!("  {layer}: N={n} K={k}"))?;
+    }
+    if let Some(unknown) = unknown {
+        out::line(format_args!("  not known here: {unknown}"))?;
     }
     for gpu in gpus {
         for name in one.files(engine, gpu) {
@@ -75,9 +78,10 @@ fn print(engine: Engine, one: &Spread, gpus: &[String]) -> anyhow::Result<()> {
 }
 
 fn of_experts(moe: &MoeShape) -> String {
-    let MoeShape { experts, intermediate, hidden, topk, storage } = moe;
+    let MoeShape { experts, intermediate, hidden, topk, is_gated, storage } = moe;
+    let gate = if *is_gated { "" } else { " without a gate" };
     let dtype = storage.dtype.map_or("16 bits", |dtype| dtype.word());
     let of_blocks = |[n, k]: [u32; 2]| if n == 0 { format!(" groups of {k}") } else { format!(" block {n}x{k}") };
     let block = storage.block_shape.map_or(String::new(), of_blocks);
-    format!("E={experts} N={intermediate} K={hidden} topk={topk} {dtype}{block}")
+    format!("E={experts} N={intermediate} K={hidden} topk={topk}{gate} {dtype}{block}")
 }

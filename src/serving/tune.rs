@@ -121,7 +121,7 @@ impl TuneArgs {
     async fn all(&self, site: &Site, place: &Workplace) -> anyhow::Result<ExitCode> {
         let mut written = Vec::new();
         let mut is_whole = true;
-        for moe in self.models.layers()? {
+        for moe in self.models.layers(&place.gpu, |note| say!("{note}"))? {
             let Some((told, has_all)) = self.layer(site, place, &moe).await? else { return Ok(crate::interrupted()) };
             written.extend(told);
             is_whole &= has_all;

@@ -104,13 +104,13 @@ fn what_is_no_such_model_is_one_error() {
         err
     };
     let dense = error(1, &of("dense.json", r#"{"architectures": ["BertModel"]}"#), &[]);
-    assert!(dense.contains("architectures: found \"BertModel\", expected one with experts that is known"), "{dense}");
-    assert!(dense.contains("--moe E,N,K,TOPK says them for any model"), "{dense}");
+    assert!(dense.contains("architectures: found \"BertModel\", expected one that is known"), "{dense}");
+    assert!(dense.contains("--moe E,N,K,TOPK says experts, intermediate size of one"), "{dense}");
     let torn = error(1, &of("torn.json", "{\"architectures\": ["), &[]);
     assert!(torn.contains("torn.json:1:19: found EOF while parsing a list, expected JSON: the file is torn"), "{torn}");
     let config = of("config.json", DEEPSEEK);
-    let odd = error(2, &config, &["--ep", "3"]);
-    assert!(odd.contains("found 256 experts on 3 ranks, expected a number that 3 divides"), "{odd}");
+    let odd = error(2, &config, &["--tp", "3"]);
+    assert!(odd.contains("found intermediate size 2048 on 3 ranks, expected one that 3 divides"), "{odd}");
     let engine = ends(2, &["shapes", &config, "--engine", "tgi"]).1;
     assert!(engine.contains("found \"tgi\", expected vllm or sglang"), "{engine}");
     let sizes = ends(2, &["shapes", "--moe", "8,64", "--engine", "vllm"]).1;

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use bluefin_common::arch::{Architecture, Vendor};
 use bluefin_serving::Engine;
-use bluefin_serving::asked::{WeightType, numbers};
+use bluefin_serving::asked::{Scales, WeightType, numbers};
 use bluefin_serving::device::architecture_of;
 use bluefin_serving::quantised::Storage;
 use bluefin_serving::shapes::{AskedType, Model, MoeShape};
-use bluefin_serving::spread::{Further, Spread};
+use bluefin_serving::spread::{Further, Spread, named_apart};
 use clap::builder::NonEmptyStringValueParser;
 
 use crate::usage;
@@ -22,6 +22,9 @@ pub struct ModelArgs {
     /// A mixture of experts by its sizes: experts, intermediate size, hidden size, experts a token
     #[arg(long, value_name = "E,N,K,TOPK", value_parser = numbers::<4>)]
     moe: Vec<[u32; 4]>,
+    /// Experts of --moe have no gate, as those of Nemotron-H: their first product has N columns, not 2 N
+    #[arg(long, requires = "moe")]
+    ungated: bool,
     /// The engine whose rules count
     #[arg(long, value_name = "vllm|sglang")]
     pub engine: Engine,
@@ -34,11 +37,11 @@ pub struct ModelArgs {
     /// How weights are stored: auto, bf16, fp16, fp8_w8a8, fp8_w8a16, int8_w8a8, int8_w8a16, int4_w4a16, float32
     #[arg(long, value_name = "TYPE", default_value = "auto")]
     dtype: WeightType,
-    /// Rows and columns of a block of the weights that has a scale, with --moe
-    #[arg(long, value_name = "N,K", value_parser = numbers::<2>, requires = "moe")]
+    /// Rows and columns of a block of the weights that has a scale, in fp8_w8a8 or int8_w8a8
+    #[arg(long, value_name = "N,K", value_parser = numbers::<2>)]
     block_shape: Option<[u32; 2]>,
-    /// Each channel of the weights has a scale, and each token, with --moe
-    #[arg(long, requires = "moe", conflicts_with = "block_shape")]
+    /// Each channel of the weights has a scale, and each token, in types of 8 bits
+    #[arg(long, conflicts_with = "block_shape")]
     per_channel: bool,
     /// Columns of a group of the weights that has a scale, with --dtype int4_w4a16 or int8_w8a16
     #[arg(long, value_name = "K", conflicts_with_all = ["block_shape", "per_channel"], value_parser = clap::value_parser!(u32).range(1..))]
@@ -63,16 +66,33 @@ pub fn unknown_gpu(gpu: &str) -> anyhow::Error {
 }
 
 impl ModelArgs {
-    /// All models over all ranks, each layer once. `gemms` takes products with block-quantised weights as well.
-    pub fn spread(&self, gemms: bool) -> anyhow::Result<Vec<Spread>> {
+    /// All models over all ranks, each layer once. `gemms` takes products with block-quantised weights as well. Ranks over which a model can
+    /// not be spread are told by `note`, where there are others.
+    pub fn spread(&self, gemms: bool, note: impl Fn(&str)) -> anyhow::Result<Vec<Spread>> {
         let ranks = self.engine.ranks(&self.tp, &self.ep).map_err(usage)?;
         let further = Further { gemms, down: self.down };
-        Spread::all(&self.models()?, self.engine, &ranks, self.vendor(), further).map_err(usage)
+        let (all, left_out) =
+            Spread::all(&self.models()?, self.engine, &ranks, self.vendor(), further).map_err(usage)?;
+        left_out.iter().for_each(|reason| note(&format!("left out: {reason}")));
+        Ok(all)
     }
 
-    /// The mixtures of experts of all models over all ranks, each once.
-    pub fn layers(&self) -> anyhow::Result<Vec<MoeShape>> {
-        Ok(self.spread(false)?.into_iter().filter_map(|one| one.moe).collect())
+    /// The mixtures of experts of all models over all ranks, each once. All have other files on `gpu`.
+    pub fn layers(&self, gpu: &str, note: impl Fn(&str)) -> anyhow::Result<Vec<MoeShape>> {
+        let spread = self.spread(false, note)?;
+        let file = |moe: &MoeShape| moe.file_name(self.engine, gpu).build(self.engine);
+        named_apart(&spread, file, "one layer: the engine reads the same file for both").map_err(usage)
+    }
+
+    /// The same, all of which have folders of their own as well.
+    pub fn layers_with(
+        &self,
+        gpu: &str,
+        folder: impl Fn(&MoeShape) -> String,
+        note: impl Fn(&str),
+    ) -> anyhow::Result<Vec<MoeShape>> {
+        self.layers(gpu, |_| {})?;
+        named_apart(&self.spread(false, note)?, folder, "one layer: -o names another folder for another").map_err(usage)
     }
 
     /// The GPU, of which one is asked for. It is of `architecture`, where that and the name are known.
@@ -99,16 +119,18 @@ impl ModelArgs {
             return Err(usage("found no model, expected a config.json, or the sizes of a layer: --moe E,N,K,TOPK"));
         }
         let Self { group_size, block_shape, per_channel, zero_points, .. } = *self;
+        let scales = Scales { block_shape, per_channel, group_size, zero_points };
+        let read = |path: &PathBuf| {
+            let model = Model::read(path, self.dtype.asked)?;
+            let storage = scales.over(model.storage()).map_err(usage)?;
+            Ok(model.stored(storage))
+        };
         let dtype = if let AskedType::Of(dtype) = self.dtype.asked { Some(dtype) } else { None };
-        let block_shape = block_shape.or(group_size.map(|group| [0, group]));
-        let storage = Storage { dtype, block_shape, per_channel, zero_points };
-        if group_size.is_some() && storage.group().is_none() {
-            return Err(usage("--group-size: expected --dtype int4_w4a16 or int8_w8a16 with it"));
-        }
-        let grouped = group_size.map(|_| storage);
-        let read = |path: &PathBuf| Ok(Model::read(path, self.dtype.asked)?.stored(grouped));
-        let of_sizes = self.moe.iter().map(|sizes| Ok(Model::of_sizes(*sizes, storage)));
-        self.models.iter().map(read).chain(of_sizes).collect()
+        let of_sizes = |sizes: &[u32; 4]| {
+            let storage = scales.over(Storage { dtype, ..Storage::default() }).map_err(usage)?;
+            Ok(Model::of_sizes(*sizes, storage).gated(!self.ungated))
+        };
+        self.models.iter().map(read).chain(self.moe.iter().map(of_sizes)).collect()
     }
 
     /// Of the first GPU that the table of architectures has; NVIDIA without one.

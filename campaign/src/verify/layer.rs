@@ -38,6 +38,10 @@ pub struct LayerSizes {
     pub group: Option<u32>,
     /// Each of them has a zero point as well.
     pub zero_points: bool,
+    /// Experts have a gate, so that the first product has twice the columns.
+    pub is_gated: bool,
+    /// What weights are where the name has no type: nothing for 16 bits.
+    pub unnamed: Option<Precision>,
 }
 
 /// A file of an engine.
@@ -55,6 +59,16 @@ pub struct LayerFile {
     /// Of a file of second products: rows of the first by batch size.
     firsts: Option<BTreeMap<i64, Row>>,
     source: Source,
+    /// Why no loader asks for the file.
+    fault: Option<String>,
+}
+
+/// Why the engine's loader asks for no such file.
+fn fault(name: &FileName, text: &str, engine: Engine) -> Option<String> {
+    match name.is_built(text, engine).err()? {
+        Some(built) => Some(format!("found a name that {engine}'s loader never builds, expected {built}")),
+        None => Some(format!("found a file of a type or a variant that {engine}'s loader never asks for")),
+    }
 }
 
 impl LayerFile {
@@ -75,14 +89,19 @@ impl LayerFile {
         let firsts = first.is_some().then(|| file.rows().filter_map(|(size, _)| of_first(size)).collect());
         let known = super::beside(known, &name_of(path));
         let known = known.map(|other| ConfigFile::read(&other, found.engine)).transpose()?;
-        let LayerSizes { hidden, topk, half, per_channel, group, zero_points } = sizes;
+        let LayerSizes { hidden, topk, half, per_channel, group, zero_points, is_gated, unnamed } = sizes;
+        let fault = fault(&name, &name_of(path), found.engine);
+        if let Some(unnamed) = unnamed.filter(|_| name.dtype.is_some()) {
+            anyhow::bail!("{}: expected a name without a type for --dtype {}", path.display(), unnamed.word());
+        }
+        let dtype = name.dtype.or(unnamed);
         if per_channel && (name.dtype != Some(Precision::Fp8W8A8) || name.block_shape.is_some()) {
             let expected = "expected a file for fp8_w8a8 without blocks, whose scales may be those of channels";
             anyhow::bail!("{}: {expected}", path.display());
         }
         let per_channel = per_channel || name.per_channel;
         let block_shape = name.block_shape.or(group.map(|group| [0, group]));
-        let storage = Storage { dtype: name.dtype, block_shape, per_channel, zero_points };
+        let storage = Storage { dtype, block_shape, per_channel, zero_points };
         if group.is_some() && storage.group().is_none() {
             anyhow::bail!(
                 "{}: expected a file for int4_w4a16 or int8_w8a16, whose weights may be in groups",
@@ -92,9 +111,10 @@ impl LayerFile {
         if !file.rows().any(|(size, _)| size > 0) {
             anyhow::bail!("{}: found no rows, expected one for each batch size", path.display());
         }
-        let shape = MoeShape { experts, intermediate, hidden, topk, storage };
+        let shape = MoeShape { experts, intermediate, hidden, topk, is_gated, storage };
         let (path, folder) = (path.to_path_buf(), found.folder);
-        Ok(Self { path, engine: found.engine, file, device: name.device, folder, shape, half, known, firsts, source })
+        let (engine, device) = (found.engine, name.device);
+        Ok(Self { path, engine, file, device, folder, shape, half, known, firsts, source, fault })
     }
 
     /// Batch sizes of its rows.
@@ -143,6 +163,18 @@ impl Subject for LayerFile {
 
     fn kernel(&self) -> &str {
         &self.source.from
+    }
+
+    fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    fn note(&self) -> Option<String> {
+        // Where the engine has a type that its names do not tell from 16 bits.
+        let is_told = self.engine.info().precisions.contains(&Precision::Int8W8A8);
+        let dtype = self.shape.storage.dtype;
+        let untold = (dtype.is_none() && !is_told).then(|| self.half.to_ascii_lowercase())?;
+        Some(format!("the name has no type: taken for {untold}; --dtype int8_w8a8 says that weights are that"))
     }
 
     fn cases(&self, bench: &Bench<'_>) -> anyhow::Result<Vec<Case>> {

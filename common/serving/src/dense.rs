@@ -59,6 +59,19 @@ impl Model {
         gemms
     }
 
+    /// Which products around the experts are left out, as nobody here knows them; `None` where there are none, or weights are not FP8 with blocks.
+    #[must_use]
+    pub fn unknown_gemms(&self) -> Option<&'static str> {
+        let storage = self.storage();
+        storage.block_shape.filter(|_| storage.dtype == Some(Precision::Fp8W8A8))?;
+        match self.family() {
+            None => Some("all products but those of the experts, of which --moe does not tell"),
+            Some(family) if family.attention == Attention::Other => Some("those of attention in this architecture"),
+            Some(_) if self.number("index_n_heads").is_some() => Some("those of the indexer of sparse attention"),
+            Some(_) => None,
+        }
+    }
+
     /// Whether the layers of a model without experts can be spread over so many ranks.
     ///
     /// # Errors
@@ -66,7 +79,7 @@ impl Model {
     pub fn divides(&self, tp: u32) -> Result<(), String> {
         for (field, what) in [("num_attention_heads", "attention heads"), ("intermediate_size", "intermediate size")] {
             if let Some(size) = self.number(field).filter(|size| !size.is_multiple_of(tp.max(1))) {
-                let name = self.architecture();
+                let name = self.called();
                 return Err(format!(
                     "{name}: found {size} as {what} on {tp} ranks, expected a number that {tp} divides"
                 ));
@@ -184,5 +197,21 @@ mod tests {
         let name = model.gemms(Ranks { tp: 1, ep: 1 }, true)[0].file_name(Engine::VLLM, "NVIDIA H200");
         let expected = "N=2112,K=7168,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json";
         assert_eq!(name.build(Engine::VLLM), expected);
+    }
+
+    #[test]
+    fn what_is_not_known_of_a_model_is_said() {
+        let of = |architecture: &str, more: &str| {
+            let text = format!(
+                r#"{{"architectures": ["{architecture}"], "hidden_size": 64, "moe_intermediate_size": 128, "num_experts": 8, "n_routed_experts": 8,
+                "num_experts_per_tok": 2, {more} "quantization_config": {{"quant_method": "fp8", "weight_block_size": [128, 128]}}}}"#
+            );
+            let config = serde_json::from_str(&text).unwrap();
+            Model::of_config(Path::new("config.json"), config, AskedType::Auto).unwrap().unknown_gemms()
+        };
+        assert_eq!(of("Qwen3MoeForCausalLM", ""), None);
+        assert_eq!(of("Qwen3NextForCausalLM", ""), Some("those of attention in this architecture"));
+        let sparse = of("DeepseekV32ForCausalLM", "\"index_n_heads\": 64,");
+        assert_eq!(sparse, Some("those of the indexer of sparse attention"));
     }
 }

@@ -3,6 +3,8 @@
 
 use serde_json::Value as Json;
 
+use crate::engine::Engine;
+
 /// Where a family of architectures says its sizes. Fields are names in the config, of objects in it with dots; of several the first that is
 /// there counts, and of a list its first element.
 #[derive(Debug)]
@@ -19,8 +21,12 @@ pub struct ModelFamily {
     pub intermediate: &'static [&'static str],
     /// Columns of the activations that experts see.
     pub hidden: &'static [&'static str],
+    /// Whether experts have a gate beside the values that it multiplies, so that the first product has twice the intermediate size.
+    pub is_gated: bool,
     /// Whether SGLang makes the shared expert one of the others.
     pub fused: Fused,
+    /// The only engine that has a model of its own for it; `None` where both have.
+    pub only: Option<Engine>,
     /// How the products of attention follow from the config.
     pub attention: Attention,
 }
@@ -37,8 +43,10 @@ pub enum Fused {
     Glm,
     /// If there is exactly one, on NVIDIA's GPUs, and experts are not spread over ranks.
     GlmLite,
-    /// If it is as large as the others.
-    Qwen,
+    /// If it is as large as the others, on NVIDIA's GPUs. (On AMD's aiter has to compute the layer.)
+    QwenNext,
+    /// If it is as large as the others, and stored as they are.
+    Bailing,
 }
 
 /// The products around attention.
@@ -62,14 +70,23 @@ const COMMON: ModelFamily = ModelFamily {
     topk: &["num_experts_per_tok"],
     intermediate: &["moe_intermediate_size"],
     hidden: &["hidden_size"],
+    is_gated: true,
     fused: Fused::Never,
+    only: None,
     attention: Attention::Grouped,
 };
 
 /// Experts as DeepSeek's configs have them.
 const ROUTED: ModelFamily = ModelFamily { experts: &["n_routed_experts"], attention: Attention::Latent, ..COMMON };
 
-/// The families that are known: those of both engines' tuners, and others that both engines serve by these kernels.
+const STEP3: ModelFamily =
+    ModelFamily { experts: &["moe_num_experts"], topk: &["moe_top_k"], attention: Attention::Other, ..COMMON };
+
+/// Models without experts.
+const DENSE: ModelFamily = ModelFamily { experts: &[], topk: &[], intermediate: &["intermediate_size"], ..COMMON };
+
+/// The families that are known: those of both engines' tuners, and others that the engines serve by these kernels. What a family says of
+/// fields is what the engines' models ask for.
 pub static FAMILIES: &[ModelFamily] = &[
     ModelFamily {
         names: &[
@@ -81,9 +98,17 @@ pub static FAMILIES: &[ModelFamily] = &[
             "MiniMaxM2ForCausalLM",
             "GraniteMoeForCausalLM",
             "GraniteMoeSharedForCausalLM",
+            "GraniteMoeSWAForCausalLM",
         ],
         experts: &["num_local_experts"],
         intermediate: &["intermediate_size"],
+        ..COMMON
+    },
+    ModelFamily {
+        names: &["GraniteMoeHybridForCausalLM"],
+        experts: &["num_local_experts"],
+        intermediate: &["intermediate_size"],
+        attention: Attention::Other,
         ..COMMON
     },
     ModelFamily {
@@ -91,26 +116,48 @@ pub static FAMILIES: &[ModelFamily] = &[
             "Qwen2MoeForCausalLM",
             "Qwen3MoeForCausalLM",
             "Qwen3VLMoeForConditionalGeneration",
-            "BailingMoEForCausalLM",
             "BailingMoeForCausalLM",
             "BailingMoeV2ForCausalLM",
-            "BailingMoeV3ForCausalLM",
             "Lfm2MoeForCausalLM",
         ],
         ..COMMON
     },
+    ModelFamily { names: &["BailingMoEForCausalLM"], only: Some(Engine::SGLANG), ..COMMON },
     ModelFamily {
         names: &[
-            "Qwen3NextForCausalLM",
             "Qwen3_5MoeForCausalLM",
             "Qwen3_5MoeForConditionalGeneration",
-            "Qwen3_5MoeTextConfig",
+            "BailingMoeV2_5ForCausalLM",
+            "ExaoneMoEForCausalLM",
+            "ExaoneMoeForCausalLM",
+            "LagunaForCausalLM",
+            "SarvamMoEForCausalLM",
+            "SarvamMLAForCausalLM",
         ],
-        fused: Fused::Qwen,
         attention: Attention::Other,
         ..COMMON
     },
+    ModelFamily {
+        names: &["AfmoeForCausalLM", "AliceAIForCausalLM", "K2HorizonForCausalLM", "Param2MoEForCausalLM"],
+        only: Some(Engine::VLLM),
+        attention: Attention::Other,
+        ..COMMON
+    },
+    ModelFamily {
+        names: &["SDARMoeForCausalLM", "LLaDA2MoeModelLM"],
+        only: Some(Engine::SGLANG),
+        attention: Attention::Other,
+        ..COMMON
+    },
+    ModelFamily { names: &["Qwen3NextForCausalLM"], fused: Fused::QwenNext, attention: Attention::Other, ..COMMON },
+    ModelFamily { names: &["BailingMoeV3ForCausalLM"], fused: Fused::Bailing, attention: Attention::Other, ..COMMON },
     ModelFamily { names: &["Qwen3OmniMoeForConditionalGeneration"], text: "thinker_config.text_config", ..COMMON },
+    ModelFamily {
+        names: &["Cohere2MoeForCausalLM"],
+        intermediate: &["intermediate_size"],
+        attention: Attention::Other,
+        ..COMMON
+    },
     ModelFamily {
         names: &["DeepseekV3ForCausalLM", "KimiK25ForConditionalGeneration", "GlmMoeDsaForCausalLM"],
         fused: Fused::Deepseek,
@@ -126,20 +173,41 @@ pub static FAMILIES: &[ModelFamily] = &[
         ..ROUTED
     },
     ModelFamily {
-        names: &["DeepseekForCausalLM", "DeepseekV4ForCausalLM", "DeepseekOCRForCausalLM", "Dots1ForCausalLM"],
+        names: &[
+            "DeepseekForCausalLM",
+            "DeepseekV4ForCausalLM",
+            "DeepseekOCRForCausalLM",
+            "MiMoV2FlashForCausalLM",
+            "MiMoV2ForCausalLM",
+        ],
         attention: Attention::Other,
         ..ROUTED
     },
     ModelFamily {
-        names: &["Glm4MoeForCausalLM", "Glm4vMoeForConditionalGeneration"],
-        fused: Fused::Glm,
+        names: &["AXK1ForCausalLM", "PanguUltraMoEForCausalLM", "PanguProMoEV2ForCausalLM"],
+        only: Some(Engine::VLLM),
+        attention: Attention::Other,
+        ..ROUTED
+    },
+    ModelFamily {
+        names: &["LongcatFlashForCausalLM"],
+        topk: &["moe_topk"],
+        intermediate: &["expert_ffn_hidden_size", "moe_intermediate_size"],
+        attention: Attention::Other,
+        ..ROUTED
+    },
+    ModelFamily { names: &["Glm4MoeForCausalLM"], fused: Fused::Glm, attention: Attention::Grouped, ..ROUTED },
+    ModelFamily {
+        names: &["Glm4vMoeForConditionalGeneration"],
+        fused: Fused::GlmLite,
         attention: Attention::Grouped,
         ..ROUTED
     },
     ModelFamily { names: &["Glm4MoeLiteForCausalLM"], fused: Fused::GlmLite, ..ROUTED },
     ModelFamily {
-        names: &["NemotronHForCausalLM"],
+        names: &["NemotronHForCausalLM", "NemotronHPuzzleForCausalLM"],
         hidden: &["moe_latent_size", "hidden_size"],
+        is_gated: false,
         attention: Attention::Other,
         ..ROUTED
     },
@@ -157,15 +225,31 @@ pub static FAMILIES: &[ModelFamily] = &[
     },
     ModelFamily { names: &["HunYuanMoEV1ForCausalLM"], topk: &["moe_topk"], ..COMMON },
     ModelFamily { names: &["HYV3ForCausalLM"], intermediate: &["expert_hidden_dim"], ..COMMON },
-    ModelFamily { names: &["Ernie4_5_MoeForCausalLM"], experts: &["moe_num_experts"], topk: &["moe_k"], ..COMMON },
     ModelFamily {
-        names: &["Step3TextForCausalLM"],
+        // The second names are what Transformers calls them by.
+        names: &["Ernie4_5_MoeForCausalLM"],
+        experts: &["moe_num_experts", "num_experts"],
+        topk: &["moe_k", "num_experts_per_tok"],
+        ..COMMON
+    },
+    ModelFamily { names: &["Step3TextForCausalLM"], only: Some(Engine::VLLM), ..STEP3 },
+    ModelFamily { names: &["Step3VLForConditionalGeneration", "Step3p5ForCausalLM"], ..STEP3 },
+    ModelFamily {
+        names: &["AriaForConditionalGeneration"],
         experts: &["moe_num_experts"],
-        topk: &["moe_top_k"],
+        topk: &["moe_topk"],
+        intermediate: &["intermediate_size"],
+        only: Some(Engine::VLLM),
         attention: Attention::Other,
         ..COMMON
     },
-    ModelFamily { names: &["OlmoeForCausalLM", "JambaForCausalLM"], intermediate: &["intermediate_size"], ..COMMON },
+    ModelFamily { names: &["OlmoeForCausalLM"], intermediate: &["intermediate_size"], ..COMMON },
+    ModelFamily {
+        names: &["JambaForCausalLM"],
+        intermediate: &["intermediate_size"],
+        only: Some(Engine::VLLM),
+        ..COMMON
+    },
     ModelFamily {
         names: &["DbrxForCausalLM"],
         experts: &["ffn_config.moe_num_experts"],
@@ -175,13 +259,18 @@ pub static FAMILIES: &[ModelFamily] = &[
         attention: Attention::Other,
         ..COMMON
     },
-    ModelFamily { names: &["Grok1ForCausalLM", "Grok1AForCausalLM"], experts: &["num_local_experts"], ..COMMON },
+    ModelFamily {
+        names: &["Grok1ForCausalLM", "Grok1ModelForCausalLM"],
+        experts: &["num_local_experts"],
+        intermediate: &["moe_intermediate_size", "intermediate_size"],
+        only: Some(Engine::SGLANG),
+        ..COMMON
+    },
     ModelFamily {
         names: &[
             "Gemma2ForCausalLM",
             "Gemma3ForCausalLM",
             "Gemma3ForConditionalGeneration",
-            "GlmForCausalLM",
             "Glm4ForCausalLM",
             "GraniteForCausalLM",
             "LlamaForCausalLM",
@@ -193,14 +282,21 @@ pub static FAMILIES: &[ModelFamily] = &[
             "Qwen2_5_VLForConditionalGeneration",
             "Qwen3ForCausalLM",
             "Qwen3VLForConditionalGeneration",
-            "SeedOssForCausalLM",
         ],
-        experts: &[],
-        topk: &[],
-        intermediate: &["intermediate_size"],
-        ..COMMON
+        ..DENSE
     },
+    ModelFamily { names: &["GlmForCausalLM", "SeedOssForCausalLM"], only: Some(Engine::VLLM), ..DENSE },
 ];
+
+/// Models that hold the config of another one, whose architecture says what it is: name, field, and the only engine that has it.
+static WRAPPERS: &[(&str, &str, Option<Engine>)] =
+    &[("InternVLChatModel", "llm_config", None), ("DeepseekVLV2ForCausalLM", "language_config", Some(Engine::VLLM))];
+
+/// The field with the config of the model that an architecture holds, and the only engine that has it, where just one has.
+#[must_use]
+pub fn wrapped_by(architecture: &str) -> Option<(&'static str, Option<Engine>)> {
+    WRAPPERS.iter().find(|(name, ..)| *name == architecture).map(|(_, field, only)| (*field, *only))
+}
 
 /// The row of an architecture.
 #[must_use]
@@ -222,10 +318,21 @@ pub fn field<'a>(config: &'a Json, name: &str) -> Option<&'a Json> {
     name.split('.').try_fold(config, |object, part| object.get(part)).filter(|value| !value.is_null())
 }
 
+/// The first of these fields that is there, with what it holds.
+#[must_use]
+pub fn first<'a, 'n>(config: &'a Json, names: &[&'n str]) -> Option<(&'n str, &'a Json)> {
+    names.iter().find_map(|name| Some((*name, field(config, name)?)))
+}
+
 /// The whole number of the first of these fields that is there; of a list that of its first element.
 #[must_use]
 pub fn number(config: &Json, names: &[&str]) -> Option<u32> {
-    let value = names.iter().find_map(|name| field(config, name))?;
+    whole(first(config, names)?.1)
+}
+
+/// The whole number that a value is, or the first element of a list.
+#[must_use]
+pub fn whole(value: &Json) -> Option<u32> {
     let value = value.as_array().map_or(Some(value), |list| list.first())?;
     value.as_u64().and_then(|number| number.try_into().ok())
 }
@@ -242,6 +349,11 @@ mod tests {
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
         assert_eq!(family_of("DbrxForCausalLM").unwrap().experts, ["ffn_config.moe_num_experts"]);
         assert!(family_of("BertModel").is_none());
+        // What one engine serves alone is said.
+        assert_eq!(family_of("JambaForCausalLM").unwrap().only, Some(Engine::VLLM));
+        assert_eq!(family_of("Grok1ForCausalLM").unwrap().only, Some(Engine::SGLANG));
+        assert!(family_of("Dots1ForCausalLM").is_none(), "neither engine has a model for it any more");
+        assert_eq!(wrapped_by("InternVLChatModel"), Some(("llm_config", None)));
     }
 
     #[test]

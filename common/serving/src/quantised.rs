@@ -20,30 +20,117 @@ pub struct Storage {
     pub zero_points: bool,
 }
 
-/// What a config says of `quantization_config`; 16 bits without one.
+/// What a config says of how experts are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quantised {
+    /// Type and scales.
+    pub storage: Storage,
+    /// Whether vLLM makes blocks smaller until they divide what a rank has: its method for `quant_method` fp8 does, those of other formats do not.
+    pub has_finer_blocks: bool,
+    /// Whether SGLang leaves experts in 16 bits nevertheless: it compares the names that are left out by parts of a path, vLLM by whole paths.
+    pub is_plain_for_sglang: bool,
+}
+
+/// What a config says that is read nowhere here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// The field.
+    pub field: String,
+    /// What it says.
+    pub found: String,
+    /// What it could have said.
+    pub expected: String,
+}
+
+const METHODS: &str = "a quantisation that is read here (fp8, compressed-tensors, AWQ, GPTQ, FP8 of modelopt); --dtype says how weights are stored";
+
+fn unread(field: &str, found: impl Into<String>, expected: &str) -> Unread {
+    let field = if field.is_empty() { FIELD.to_string() } else { format!("{FIELD}.{field}") };
+    Unread { field, found: found.into(), expected: expected.to_string() }
+}
+
+const FIELD: &str = "quantization_config";
+
+/// What a config says in `quantization_config`; 16 bits without one, and for experts that it leaves out.
 ///
 /// # Errors
-/// What the config says, where that is nothing that the engines' Triton kernels take.
-pub fn storage_of(config: &Json, text: &Json) -> Result<Storage, String> {
-    let said = field(config, "quantization_config").or_else(|| field(text, "quantization_config"));
-    let Some(quantisation) = said else { return Ok(Storage::default()) };
-    let method = field(quantisation, "quant_method").and_then(Json::as_str).unwrap_or_default();
-    let block_shape = block(quantisation, "weight_block_size");
-    if block_shape.is_some() || method == "fp8" {
+/// The field that is not read here.
+pub fn storage_of(config: &Json, text: &Json) -> Result<Quantised, Unread> {
+    let Some(said) = field(config, FIELD).or_else(|| field(text, FIELD)) else { return Ok(Quantised::default()) };
+    if !said.is_object() {
+        return Err(unread("", said.to_string(), "an object with quant_method"));
+    }
+    let excluded = excluded(said);
+    if excluded == Excluded::Everywhere {
+        return Ok(Quantised::default());
+    }
+    let is_fp8 = field(said, "quant_method").and_then(Json::as_str) == Some("fp8");
+    let storage = stored(said)?;
+    let is_plain_for_sglang = excluded == Excluded::BySglang;
+    Ok(Quantised { storage, has_finer_blocks: is_fp8 && storage.block_shape.is_some(), is_plain_for_sglang })
+}
+
+fn stored(said: &Json) -> Result<Storage, Unread> {
+    let method = field(said, "quant_method").and_then(Json::as_str).unwrap_or_default();
+    let block_shape = block(said, "weight_block_size")
+        .map_err(|found| unread("weight_block_size", found, "two whole numbers from 1 on, as in [128, 128]"))?;
+    let algorithm = field(said, "quant_algo").and_then(Json::as_str);
+    if block_shape.is_some() || method == "fp8" || method == "modelopt" && algorithm == Some("FP8") {
         return Ok(Storage { dtype: Some(Precision::Fp8W8A8), block_shape, ..Storage::default() });
     }
-    if let Some(group) = field(quantisation, "config_groups").and_then(first_group) {
-        return compressed(group);
+    if let Some(group) = field(said, "config_groups").and_then(first_group) {
+        return compressed(group).map_err(|found| unread("config_groups", found, METHODS));
     }
-    let bits = field(quantisation, "bits").or_else(|| field(quantisation, "w_bit")).and_then(Json::as_u64);
-    let group = field(quantisation, "group_size").and_then(Json::as_u64).and_then(|group| group.try_into().ok());
-    let is_true = |name: &str| field(quantisation, name).and_then(Json::as_bool);
+    let bits = field(said, "bits").or_else(|| field(said, "w_bit")).and_then(Json::as_u64);
+    let precision = match bits {
+        Some(4) => Precision::Int4W4A16,
+        Some(8) => Precision::Int8W8A16,
+        _ if method.is_empty() => return Err(unread("quant_method", "none", METHODS)),
+        _ => return Err(unread("quant_method", format!("{method:?}"), METHODS)),
+    };
+    let group = field(said, "group_size");
+    let columns = group.and_then(Json::as_u64).and_then(|group| group.try_into().ok()).filter(|group: &u32| *group > 0);
+    let Some(columns) = columns else {
+        let found = group.map_or("none".to_string(), ToString::to_string);
+        return Err(unread("group_size", found, "the columns of a group that has a scale, a whole number from 1 on"));
+    };
+    let is_true = |name: &str| field(said, name).and_then(Json::as_bool);
     let zero_points = is_true("zero_point").or(is_true("sym").map(|symmetric| !symmetric)).unwrap_or(false);
-    match (bits, group) {
-        (Some(4), Some(group)) => Ok(Storage { zero_points, ..Storage::grouped(Precision::Int4W4A16, group) }),
-        (Some(8), Some(group)) => Ok(Storage { zero_points, ..Storage::grouped(Precision::Int8W8A16, group) }),
-        _ => Err(format!("quant_method {method:?}")),
+    Ok(Storage { zero_points, ..Storage::grouped(precision, columns) })
+}
+
+/// Which engines leave experts in 16 bits, as a config says that they are not quantised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Excluded {
+    Nowhere,
+    BySglang,
+    Everywhere,
+}
+
+/// Names of single layers count for nothing: the others of the model are quantised.
+fn excluded(said: &Json) -> Excluded {
+    let lists = ["ignore", "ignored_layers", "modules_to_not_convert", "exclude_modules"];
+    let names = lists.iter().filter_map(|list| field(said, list)?.as_array()).flatten().filter_map(Json::as_str);
+    names.map(excluded_by).max().unwrap_or(Excluded::Nowhere)
+}
+
+fn excluded_by(name: &str) -> Excluded {
+    let is_pattern = name.starts_with("re:") || name.contains('*');
+    let mut parts =
+        name.trim_start_matches("re:").split(|character: char| !character.is_alphanumeric() && character != '_');
+    let names_experts = parts.clone().any(|part| part == "experts");
+    let names_layers = parts.any(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+    match (names_experts && !names_layers, is_pattern) {
+        (false, _) => Excluded::Nowhere,
+        (true, true) => Excluded::Everywhere,
+        (true, false) => Excluded::BySglang,
     }
+}
+
+/// Whether a config leaves shared experts in 16 bits.
+pub(crate) fn leaves_shared_out(config: &Json) -> bool {
+    let names = field(config, FIELD).and_then(|said| field(said, "ignore")).and_then(Json::as_array);
+    names.is_some_and(|names| names.iter().filter_map(Json::as_str).any(|name| name.contains("shared_expert")))
 }
 
 impl Storage {
@@ -65,11 +152,12 @@ fn first_group(groups: &Json) -> Option<&Json> {
     groups.as_object().and_then(|groups| groups.values().next())
 }
 
-/// Two numbers.
-fn block(object: &Json, name: &str) -> Option<[u32; 2]> {
-    let pair = field(object, name)?.as_array()?;
-    let number = |at: usize| pair.get(at)?.as_u64()?.try_into().ok();
-    Some([number(0)?, number(1)?])
+/// Two numbers from 1 on, where the field is there; else what it holds.
+fn block(object: &Json, name: &str) -> Result<Option<[u32; 2]>, String> {
+    let Some(said) = field(object, name) else { return Ok(None) };
+    let number = |value: &Json| value.as_u64().and_then(|number| number.try_into().ok()).filter(|number| *number > 0);
+    let numbers: Option<Vec<u32>> = said.as_array().and_then(|pair| pair.iter().map(number).collect());
+    numbers.and_then(|pair| pair.try_into().ok()).map(Some).ok_or_else(|| said.to_string())
 }
 
 /// A group of the compressed-tensors format.
@@ -78,7 +166,8 @@ fn compressed(group: &Json) -> Result<Storage, String> {
     let bits = field(group, "weights.num_bits").and_then(Json::as_u64).unwrap_or_default();
     let has_activations = field(group, "input_activations").is_some();
     let size = field(group, "weights.group_size").and_then(Json::as_u64).and_then(|size| size.try_into().ok());
-    let block_shape = block(group, "weights.block_structure");
+    let block_shape =
+        block(group, "weights.block_structure").map_err(|found| format!("weights.block_structure {found}"))?;
     let per_channel = text("weights.strategy") == "channel";
     let zero_points = field(group, "weights.symmetric").and_then(Json::as_bool) == Some(false);
     let plain = |dtype| Storage { dtype: Some(dtype), block_shape, per_channel, zero_points: false };
@@ -99,34 +188,67 @@ fn compressed(group: &Json) -> Result<Storage, String> {
 mod tests {
     use super::*;
 
+    fn of(text: &str) -> Result<Quantised, Unread> {
+        let config: Json = serde_json::from_str(&format!("{{\"quantization_config\": {text}}}")).unwrap();
+        storage_of(&config, &config)
+    }
+
+    fn storage(text: &str) -> Storage {
+        of(text).unwrap().storage
+    }
+
     #[test]
     fn weights_are_stored_as_the_config_says() {
-        let of = |text: &str| {
-            let config: Json = serde_json::from_str(&format!("{{\"quantization_config\": {text}}}")).unwrap();
-            storage_of(&config, &config)
-        };
         let fp8 = Storage { dtype: Some(Precision::Fp8W8A8), ..Storage::default() };
-        assert_eq!(storage_of(&Json::Null, &Json::Null), Ok(Storage::default()));
-        assert_eq!(of(r#"{"quant_method": "fp8"}"#), Ok(fp8));
-        assert_eq!(
-            of(r#"{"quant_method": "fp8", "weight_block_size": [128, 128]}"#),
-            Ok(Storage { block_shape: Some([128, 128]), ..fp8 })
-        );
-        assert_eq!(
-            of(r#"{"quant_method": "awq", "bits": 4, "group_size": 128}"#),
-            Ok(Storage::grouped(Precision::Int4W4A16, 128))
-        );
+        assert_eq!(storage_of(&Json::Null, &Json::Null), Ok(Quantised::default()));
+        assert_eq!(storage(r#"{"quant_method": "fp8"}"#), fp8);
+        let blocks = of(r#"{"quant_method": "fp8", "weight_block_size": [128, 128]}"#).unwrap();
+        assert_eq!(blocks.storage, Storage { block_shape: Some([128, 128]), ..fp8 });
+        assert!(blocks.has_finer_blocks);
+        assert_eq!(storage(r#"{"quant_method": "modelopt", "quant_algo": "FP8"}"#), fp8);
+        let awq = storage(r#"{"quant_method": "awq", "bits": 4, "group_size": 128}"#);
+        assert_eq!(awq, Storage::grouped(Precision::Int4W4A16, 128));
         let channel = r#"{"config_groups": {"group_0": {"weights": {"type": "float", "num_bits": 8, "strategy": "channel"},
             "input_activations": {"strategy": "token"}}}}"#;
-        assert_eq!(of(channel), Ok(Storage { per_channel: true, ..fp8 }));
+        assert_eq!(storage(channel), Storage { per_channel: true, ..fp8 });
+        let block = channel.replace("\"channel\"", "\"block\", \"block_structure\": [128, 128]");
+        assert!(!of(&block).unwrap().has_finer_blocks, "vLLM refuses what does not divide in this format");
         let packed = r#"{"config_groups": {"group_0": {"weights": {"type": "int", "num_bits": 4, "group_size": 32}}}}"#;
-        assert_eq!(of(packed), Ok(Storage::grouped(Precision::Int4W4A16, 32)));
+        assert_eq!(storage(packed), Storage::grouped(Precision::Int4W4A16, 32));
         let asymmetric =
             packed.replace("\"group_size\": 32", "\"group_size\": 32, \"symmetric\": false").replace("4,", "8,");
         let expected = Storage { zero_points: true, ..Storage::grouped(Precision::Int8W8A16, 32) };
-        assert_eq!(of(&asymmetric), Ok(expected));
-        let zero_points = |said: &str| of(&format!(r#"{{"bits": 4, "group_size": 128, {said}}}"#)).unwrap().zero_points;
+        assert_eq!(storage(&asymmetric), expected);
+        let zero_points = |said: &str| storage(&format!(r#"{{"bits": 4, "group_size": 128, {said}}}"#)).zero_points;
         assert!(zero_points("\"zero_point\": true") && zero_points("\"sym\": false") && !zero_points("\"sym\": true"));
-        assert_eq!(of(r#"{"quant_method": "mxfp4"}"#), Err("quant_method \"mxfp4\"".to_string()));
+    }
+
+    #[test]
+    fn what_is_not_read_names_its_field() {
+        for (text, field, found) in [
+            (r#"{"quant_method": "mxfp4"}"#, ".quant_method", "\"mxfp4\""),
+            ("{}", ".quant_method", "none"),
+            ("\"fp8\"", "", "\"fp8\""),
+            (r#"{"quant_method": "fp8", "weight_block_size": [128]}"#, ".weight_block_size", "[128]"),
+            (r#"{"quant_method": "fp8", "weight_block_size": "128"}"#, ".weight_block_size", "\"128\""),
+            (r#"{"quant_method": "fp8", "weight_block_size": [0, 0]}"#, ".weight_block_size", "[0,0]"),
+            (r#"{"quant_method": "gptq", "bits": 4, "group_size": -1}"#, ".group_size", "-1"),
+        ] {
+            let error = of(text).unwrap_err();
+            assert_eq!((error.field, error.found), (format!("{FIELD}{field}"), found.to_string()), "{text}");
+        }
+    }
+
+    #[test]
+    fn experts_that_are_left_out_have_16_bits() {
+        let fp8 = |said: &str| {
+            let quantised = of(&format!(r#"{{"quant_method": "fp8", {said}}}"#)).unwrap();
+            (quantised.storage.dtype.is_some(), quantised.is_plain_for_sglang)
+        };
+        assert_eq!(fp8(r#""ignore": ["lm_head", "re:.*mlp.experts.*"]"#), (false, false));
+        assert_eq!(fp8(r#""ignore": ["re:.*mlp.shared_experts.*", "re:.*mlp.gate$"]"#), (true, false));
+        // vLLM asks for the whole path of a layer.
+        assert_eq!(fp8(r#""modules_to_not_convert": ["mlp.experts"]"#), (true, true));
+        assert_eq!(fp8(r#""modules_to_not_convert": ["model.layers.61.mlp.experts"]"#), (true, false));
     }
 }

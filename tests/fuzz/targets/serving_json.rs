@@ -35,7 +35,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let Ok(model) = Model::parse(path, text, AskedType::Auto) else { return };
     for (engine, ranks) in Engine::ALL.into_iter().flat_map(|engine| [1, 8].map(|tp| (engine, Ranks { tp, ep: 1 }))) {
-        let _ = model.moe(engine, ranks, bluefin_common::arch::Vendor::Nvidia);
+        let _ = model.moes(engine, ranks, bluefin_common::arch::Vendor::Nvidia);
         let _ = model.gemms(ranks, true);
     }
 });

@@ -13,7 +13,7 @@ const MI300X: Gpu = Gpu { vendor: Vendor::Amd, shared_memory: 65_536, is_cdna: t
 
 fn shape(sizes: [u32; 4], storage: Storage) -> MoeShape {
     let [experts, intermediate, hidden, topk] = sizes;
-    MoeShape { experts, intermediate, hidden, topk, storage }
+    MoeShape { experts, intermediate, hidden, topk, is_gated: true, storage }
 }
 
 fn asked(shape: &MoeShape, gpu: Gpu) -> Asked<'_> {
@@ -34,6 +34,23 @@ fn candidates(spec: &KernelSpec, asked: &Asked<'_>, target: &str, tokens: i64) -
     let solvers = spec.solvers_for(&scope).unwrap();
     let count = |name: &str| spec.candidates(spec.solver(name).unwrap(), &scope, 100_000).unwrap().points.len();
     solvers.iter().map(|solver| (solver.name.clone(), count(&solver.name))).collect()
+}
+
+/// vLLM's Nemotron-H: (E, N, K), where gated experts have (E, 2 N, K).
+#[test]
+fn the_first_product_of_experts_without_a_gate_has_half_the_columns() {
+    let gated = shape([8, 64, 128, 2], Storage::default());
+    let ungated = MoeShape { is_gated: false, ..gated.clone() };
+    let wide = |shape: &MoeShape| {
+        let toml = files(&asked(shape, H100), &Source::own()).unwrap().remove(SPEC_FILE).unwrap();
+        let name = toml.lines().find(|line| line.starts_with("name = ")).unwrap().to_string();
+        (toml.lines().find(|line| line.starts_with("let = ")).unwrap().to_string(), name)
+    };
+    let ((two, name), (one, other)) = (wide(&gated), wide(&ungated));
+    assert_eq!(two, r#"let = ["routes = tokens * topk", "wide = 2 * intermediate"]"#);
+    assert_eq!(one, r#"let = ["routes = tokens * topk", "wide = intermediate"]"#);
+    assert_ne!(name, other, "results of one are none of the other");
+    loaded(&asked(&ungated, H100));
 }
 
 #[test]

@@ -77,10 +77,11 @@ fn head(asked: &Asked<'_>, source: &Source, includes: &[String]) -> String {
         Some(_) => ("-down", "hidden * intermediate"),
         None => ("", "(wide * hidden + hidden * intermediate)"),
     };
+    let (wide, ungated) = if shape.is_gated { ("2 * intermediate", "") } else { ("intermediate", "-ungated") };
     let mut text = format!(
-        "# The kernel is {}.\nname = \"{}-moe-e{e}-n{n}-k{k}-t{topk}-{dtype}{block}{down}\"\nproblem = \"kernel\"\ntoolchain = \"triton\"\n\
+        "# The kernel is {}.\nname = \"{}-moe-e{e}-n{n}-k{k}-t{topk}-{dtype}{block}{ungated}{down}\"\nproblem = \"kernel\"\ntoolchain = \"triton\"\n\
          targets = [\"{vendor}\"]\nsource = \"layer.py\"\nincludes = [{}]\nreference = \"Sums\"\n\
-         let = [\"routes = tokens * topk\", \"wide = 2 * intermediate\"]\n\
+         let = [\"routes = tokens * topk\", \"wide = {wide}\"]\n\
          flops = \"2 * routes * {flops}\"\n\n[sizes]\n",
         source.from,
         asked.engine,
@@ -104,7 +105,8 @@ const FEW: u32 = 16;
 /// How many draws one time is of: one where weights would be in the cache after the first, or where activations are sorted for each.
 fn draws(asked: &Asked<'_>) -> u32 {
     let shape = asked.shape;
-    let sizes = [3, shape.experts, shape.intermediate, shape.hidden].map(u64::from);
+    let columns = if shape.is_gated { 3 } else { 2 };
+    let sizes = [columns, shape.experts, shape.intermediate, shape.hidden].map(u64::from);
     let bits = shape.storage.dtype.map_or(16, Precision::weight_bits);
     let bytes = sizes.into_iter().fold(u64::from(bits), u64::saturating_mul) / 8;
     let is_sorted = asked.down.is_some() && asked.takes_descriptors();

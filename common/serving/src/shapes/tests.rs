@@ -11,6 +11,11 @@ const LLAMA4: &str = r#"{"architectures": ["Llama4ForConditionalGeneration"], "t
     "intermediate_size": 8192, "num_local_experts": 16, "num_experts_per_tok": 1}}"#;
 const GLM: &str = r#"{"architectures": ["Glm4MoeForCausalLM"], "hidden_size": 4096, "moe_intermediate_size": 1408,
     "n_routed_experts": 128, "n_shared_experts": 1, "num_experts_per_tok": 8}"#;
+const M2: &str = r#"{"architectures": ["MiniMaxM2ForCausalLM"], "hidden_size": 3072, "intermediate_size": 1536,
+    "num_local_experts": 256, "num_experts_per_tok": 8,
+    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}"#;
+const BAILING: &str = r#"{"architectures": ["BailingMoeV3ForCausalLM"], "hidden_size": 4096, "moe_intermediate_size": 1024,
+    "num_experts": 256, "num_experts_per_tok": 8, "num_shared_experts": 1}"#;
 const NEXT: &str = r#"{"architectures": ["Qwen3NextForCausalLM"], "hidden_size": 2048, "moe_intermediate_size": 512,
     "shared_expert_intermediate_size": 512, "num_experts": 512, "num_experts_per_tok": 10}"#;
 
@@ -19,9 +24,13 @@ fn model(text: &str, asked: AskedType) -> Result<Model, String> {
     Model::of_config(Path::new("config.json"), config, asked).map_err(|error| error.to_string())
 }
 
-fn shape(text: &str, engine: Engine, tp: u32, ep: u32) -> Result<[u32; 4], String> {
-    let shape = model(text, AskedType::Auto)?.moe(engine, Ranks { tp, ep }, Vendor::Nvidia)?;
+fn shape_on(text: &str, engine: Engine, tp: u32, ep: u32, vendor: Vendor) -> Result<[u32; 4], String> {
+    let shape = model(text, AskedType::Auto)?.moes(engine, Ranks { tp, ep }, vendor)?.remove(0);
     Ok([shape.experts, shape.intermediate, shape.hidden, shape.topk])
+}
+
+fn shape(text: &str, engine: Engine, tp: u32, ep: u32) -> Result<[u32; 4], String> {
+    shape_on(text, engine, tp, ep, Vendor::Nvidia)
 }
 
 #[test]
@@ -36,20 +45,95 @@ fn layers_are_spread_as_each_engine_spreads_them() {
     assert_eq!(shape(DEEPSEEK, sglang, 8, 2), Ok([128, 512, 7168, 8]));
     assert_eq!(shape(DEEPSEEK, vllm, 8, 8), Ok([32, 2048, 7168, 8]));
     assert_eq!(shape(DEEPSEEK, vllm, 1, 16), Ok([16, 2048, 7168, 8]));
-    let amd = model(DEEPSEEK, AskedType::Auto).unwrap().moe(sglang, Ranks { tp: 8, ep: 8 }, Vendor::Amd).unwrap();
-    assert_eq!((amd.experts, amd.topk), (33, 9));
+    assert_eq!(shape_on(DEEPSEEK, sglang, 8, 8, Vendor::Amd), Ok([33, 2048, 7168, 9]));
     assert_eq!(shape(LLAMA4, sglang, 8, 1), Ok([16, 1024, 5120, 1]));
     assert_eq!(shape(GLM, sglang, 4, 1), Ok([129, 352, 4096, 9]));
     assert_eq!(shape(GLM, vllm, 4, 1), Ok([128, 352, 4096, 8]));
-    assert_eq!(shape(NEXT, sglang, 1, 1), Ok([513, 512, 2048, 11]));
     let sizes = Model::of_sizes([60, 1408, 2048, 4], Storage::default());
-    assert_eq!(sizes.moe(vllm, Ranks { tp: 4, ep: 1 }, Vendor::Nvidia).unwrap().intermediate, 352);
+    assert_eq!(sizes.moes(vllm, Ranks { tp: 4, ep: 1 }, Vendor::Nvidia).unwrap()[0].intermediate, 352);
+    // vLLM gives four of eight ranks an expert more.
+    let uneven = |engine| sizes.moes(engine, Ranks { tp: 8, ep: 8 }, Vendor::Nvidia);
+    assert_eq!(uneven(vllm).unwrap().iter().map(|shape| shape.experts).collect::<Vec<_>>(), [8, 7]);
+    assert!(uneven(sglang).unwrap_err().contains("found 60 experts on 8 ranks, expected a number that 8 divides"));
+}
+
+#[test]
+fn sglang_fuses_shared_experts_where_its_models_say_so() {
+    let on = |text: &str, ep, vendor| {
+        shape_on(text, Engine::SGLANG, 8, ep, vendor).map(|[experts, .., topk]| (experts, topk))
+    };
+    assert_eq!(on(NEXT, 1, Vendor::Nvidia), Ok((513, 11)));
+    assert_eq!(on(NEXT, 1, Vendor::Amd), Ok((512, 10)));
+    let next = NEXT.replace("Qwen3NextForCausalLM", "Qwen3_5MoeForConditionalGeneration");
+    assert_eq!(on(&next, 1, Vendor::Nvidia), Ok((512, 10)));
+    let ling = BAILING.to_string();
+    assert_eq!(on(&ling, 1, Vendor::Nvidia), Ok((257, 9)));
+    assert_eq!(on(&ling, 8, Vendor::Nvidia), Ok((33, 9)));
+    assert_eq!(
+        on(&ling.replace("\"num_shared_experts\": 1", "\"num_shared_experts\": 2"), 1, Vendor::Nvidia),
+        Ok((256, 8))
+    );
+    let apart = r#"{"quantization_config": {"ignore": ["re:.*shared_experts.*"], "config_groups": {"group_0": {"weights":
+        {"type": "float", "num_bits": 8}, "input_activations": {}}}}, "#;
+    assert_eq!(on(&ling.replacen('{', apart, 1), 1, Vendor::Nvidia), Ok((256, 8)));
+    assert_eq!(shape(BAILING, Engine::VLLM, 8, 1), Ok([256, 128, 4096, 8]));
+    let vision = GLM.replace("Glm4MoeForCausalLM", "Glm4vMoeForConditionalGeneration");
+    assert_eq!([Vendor::Nvidia, Vendor::Amd].map(|vendor| on(&vision, 1, vendor)), [Ok((129, 9)), Ok((128, 8))]);
+}
+
+/// What vLLM's `refine_fp8_moe_block_shape` makes of MiniMax-M2 and of Qwen3.
+#[test]
+fn vllm_makes_blocks_smaller_until_they_divide() {
+    let block = |text: &str, engine, tp, ep| {
+        let shapes = model(text, AskedType::Auto)?.moes(engine, Ranks { tp, ep }, Vendor::Nvidia)?;
+        Ok::<_, String>(shapes[0].storage.block_shape)
+    };
+    let of = |tp| block(M2, Engine::VLLM, tp, 1);
+    assert_eq!((of(4), of(8), of(16)), (Ok(Some([128, 128])), Ok(Some([64, 64])), Ok(Some([32, 32]))));
+    assert_eq!(block(M2, Engine::VLLM, 1, 8), Ok(Some([128, 128])));
+    let error = of(32).unwrap_err();
+    assert!(
+        error.ends_with("found intermediate size 48 on each of 32 ranks, expected a multiple of the block of 128"),
+        "{error}"
+    );
+    let name = model(M2, AskedType::Auto).unwrap().moes(Engine::VLLM, Ranks { tp: 8, ep: 1 }, Vendor::Nvidia).unwrap();
+    let expected = "E=256,N=192,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[64,64].json";
+    assert_eq!(name[0].file_name(Engine::VLLM, "NVIDIA H200").build(Engine::VLLM), expected);
+    // SGLang raises, and so does vLLM for other formats.
+    let refused = "found intermediate size 192 on each of 8 ranks, expected a multiple of the block of 128";
+    assert!(block(M2, Engine::SGLANG, 8, 1).unwrap_err().ends_with(refused));
+    let other = r#""quantization_config": {"config_groups": {"group_0": {"weights": {"type": "float", "num_bits": 8,
+        "strategy": "block", "block_structure": [128, 128]}, "input_activations": {}}}}}"#;
+    let (head, _) = M2.split_once("\"quantization_config\"").unwrap();
+    assert!(block(&format!("{head}{other}"), Engine::VLLM, 8, 1).unwrap_err().ends_with(refused));
+}
+
+#[test]
+fn experts_without_a_gate_are_known() {
+    let gated = |text: &str| model(text, AskedType::Auto).unwrap().is_gated;
+    let nemotron = r#"{"architectures": ["NemotronHForCausalLM"], "hidden_size": 4096, "moe_latent_size": 1024,
+        "moe_intermediate_size": 2688, "n_routed_experts": 512, "num_experts_per_tok": 22}"#;
+    assert!(!gated(nemotron) && gated(QWEN3));
+    assert_eq!(shape(nemotron, Engine::VLLM, 1, 1), Ok([512, 2688, 1024, 22]));
+}
+
+#[test]
+fn a_model_that_holds_another_one_has_its_sizes() {
+    let inner = QWEN3.to_string();
+    let outer = format!(
+        r#"{{"architectures": ["InternVLChatModel"], "llm_config": {inner}, "quantization_config": {{"quant_method": "fp8"}}}}"#
+    );
+    assert_eq!(shape(&outer, Engine::VLLM, 1, 1), Ok([128, 768, 2048, 8]));
+    assert_eq!(model(&outer, AskedType::Auto).unwrap().storage().dtype, Some(Precision::Fp8W8A8));
+    let without = model(r#"{"architectures": ["InternVLChatModel"]}"#, AskedType::Auto).unwrap_err();
+    assert!(without.starts_with("config.json: llm_config.architectures: found no list of names"), "{without}");
 }
 
 #[test]
 fn files_are_called_as_the_loader_calls_them() {
     let name = |text, engine: Engine, tp| {
-        let shape = model(text, AskedType::Auto).unwrap().moe(engine, Ranks { tp, ep: 1 }, Vendor::Nvidia).unwrap();
+        let shape =
+            model(text, AskedType::Auto).unwrap().moes(engine, Ranks { tp, ep: 1 }, Vendor::Nvidia).unwrap().remove(0);
         shape.file_name(engine, "NVIDIA H200").build(engine)
     };
     assert_eq!(name(MIXTRAL, Engine::VLLM, 2), "E=8,N=7168,device_name=NVIDIA_H200.json");
@@ -71,9 +155,8 @@ fn the_type_may_be_said() {
 #[test]
 fn groups_are_halved_until_they_divide_a_rank() {
     let of = |group, tp| {
-        let model =
-            model(MIXTRAL, AskedType::Auto).unwrap().stored(Some(Storage::grouped(Precision::Int4W4A16, group)));
-        model.moe(Engine::SGLANG, Ranks { tp, ep: 1 }, Vendor::Amd)
+        let model = model(MIXTRAL, AskedType::Auto).unwrap().stored(Storage::grouped(Precision::Int4W4A16, group));
+        model.moes(Engine::SGLANG, Ranks { tp, ep: 1 }, Vendor::Amd).map(|mut shapes| shapes.remove(0))
     };
     let whole = of(128, 8).unwrap();
     assert_eq!(whole.storage.group(), Some(128));
@@ -96,21 +179,40 @@ fn what_is_no_such_model_is_one_error() {
     let error = |text| model(text, AskedType::Auto).unwrap_err();
     assert_eq!(error("{}"), "config.json: architectures: found no list of names, expected the config.json of a model");
     let dense = error(r#"{"architectures": ["BertModel"]}"#);
-    assert!(dense.starts_with("config.json: architectures: found \"BertModel\", expected one with experts"), "{dense}");
-    assert!(dense.ends_with("--moe E,N,K,TOPK says them for any model"), "{dense}");
+    assert!(
+        dense.starts_with("config.json: architectures: found \"BertModel\", expected one that is known"),
+        "{dense}"
+    );
+    assert!(
+        dense.ends_with("says experts, intermediate size of one, hidden size and experts a token for any model"),
+        "{dense}"
+    );
     let none = error(r#"{"architectures": ["JambaForCausalLM"], "hidden_size": 64}"#);
     assert!(none.starts_with("config.json: num_experts: found no num_experts of JambaForCausalLM, expected"), "{none}");
     let mxfp4 = MIXTRAL.replacen('{', "{\"quantization_config\": {\"quant_method\": \"mxfp4\"}, ", 1);
-    assert!(error(&mxfp4).contains("quantization_config: found quant_method \"mxfp4\""));
+    assert!(error(&mxfp4).contains("quantization_config.quant_method: found \"mxfp4\""));
     assert!(model(&mxfp4, AskedType::Half).is_ok());
 
     let spread = |text, engine, tp, ep| shape(text, engine, tp, ep).unwrap_err();
-    let experts = spread(MIXTRAL, Engine::VLLM, 1, 3);
-    assert_eq!(experts, "MixtralForCausalLM: found 8 experts on 3 ranks, expected a number that 3 divides");
+    let experts = spread(MIXTRAL, Engine::VLLM, 1, 9);
+    assert_eq!(
+        experts,
+        "config.json: MixtralForCausalLM: found 8 experts on 9 ranks, expected a number that 9 divides"
+    );
     let size = spread(QWEN3, Engine::VLLM, 5, 1);
-    assert_eq!(size, "Qwen3MoeForCausalLM: found intermediate size 768 on 5 ranks, expected one that 5 divides");
-    let block = spread(DEEPSEEK, Engine::VLLM, 32, 1);
+    assert_eq!(
+        size,
+        "config.json: Qwen3MoeForCausalLM: found intermediate size 768 on 5 ranks, expected one that 5 divides"
+    );
+    let block = spread(DEEPSEEK, Engine::SGLANG, 32, 1);
     assert!(block.ends_with("expected a multiple of the block of 128"), "{block}");
+    let odd = error(&MIXTRAL.replace("\"num_local_experts\": 8", "\"num_local_experts\": \"8\""));
+    let expected =
+        "config.json: num_local_experts: found \"8\", expected a number of experts, a whole number from 1 on";
+    assert_eq!(odd, expected);
+    let afmoe = QWEN3.replace("Qwen3MoeForCausalLM", "AfmoeForCausalLM");
+    let other = spread(&afmoe, Engine::SGLANG, 1, 1);
+    assert!(other.contains("found an architecture that sglang has no model of its own for"), "{other}");
     assert!(spread(MIXTRAL, Engine::SGLANG, 2, 4).contains("expected a divisor of --tp"));
     assert!(spread(MIXTRAL, Engine::VLLM, 8, 4).contains("expected a multiple of --tp"));
 }
