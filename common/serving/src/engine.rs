@@ -41,6 +41,10 @@ pub struct EngineInfo {
     pub order: &'static [&'static str],
     /// Further keys of rows that the launcher takes.
     pub other_keys: &'static [&'static str],
+    /// Keys that the kernel for products takes besides block sizes and options of Triton's.
+    pub product_keys: &'static [&'static str],
+    /// Types of products that its loaders ask for.
+    pub product_precisions: &'static [Precision],
     /// The variable of the environment that names a folder which is looked at first.
     pub folder_variable: &'static str,
     /// Where its own files lie, below the folder that it is installed in.
@@ -93,7 +97,9 @@ static VLLM: EngineInfo = EngineInfo {
         "grf_mode",
         "SPLIT_K",
     ],
-    other_keys: &["num_ctas", "tile_m", "tile_n", "tile_k", "tile_n2", "tile_k2"],
+    other_keys: &["num_ctas", "maxnreg", "tile_m", "tile_n", "tile_k", "tile_n2", "tile_k2"],
+    product_keys: &[],
+    product_precisions: &[Fp8W8A8],
     folder_variable: "VLLM_TUNED_CONFIG_FOLDER",
     folder: "model_executor/layers/fused_moe/configs",
 };
@@ -122,7 +128,9 @@ static SGLANG: EngineInfo = EngineInfo {
         "waves_per_eu",
         "USE_TMA",
     ],
-    other_keys: &["num_ctas", "matrix_instr_nonkdim", "kpack"],
+    other_keys: &["num_ctas", "maxnreg", "matrix_instr_nonkdim", "kpack"],
+    product_keys: &["SWAP_AB", "SPLIT_K"],
+    product_precisions: &[Fp8W8A8, Int8W8A8],
     folder_variable: "SGLANG_MOE_CONFIG_DIR",
     folder: "srt/layers/moe/moe_runner/triton_utils/configs",
 };
@@ -146,7 +154,8 @@ impl Engine {
     pub fn of_path(path: &Path) -> Self {
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let in_version = crate::version::Version::of_folder(path).is_some();
-        let is_variant = name.ends_with("_down.json") || name.contains("per_channel_quant=");
+        let is_variant =
+            ["_down.json", "per_channel_quant=", crate::name::CHANNELWISE].iter().any(|part| name.contains(part));
         if in_version || is_variant || name.contains("block_shape=[") && name.contains(", ") {
             Self::SGLANG
         } else {
@@ -173,10 +182,16 @@ impl Engine {
         if self.0.joins_h200 && word.split('_').any(|part| part == "H200") { "NVIDIA_H200".to_string() } else { word }
     }
 
-    /// Whether the launcher takes this key of a row.
+    /// Whether the launcher of mixtures of experts takes this key of a row.
     #[must_use]
     pub fn knows_key(self, key: &str) -> bool {
         self.0.order.contains(&key) || self.0.other_keys.contains(&key)
+    }
+
+    /// Whether the launcher of products takes it.
+    #[must_use]
+    pub fn knows_product_key(self, key: &str) -> bool {
+        crate::row::OF_PRODUCTS.contains(&key) || self.0.product_keys.contains(&key)
     }
 }
 
@@ -287,6 +302,7 @@ mod tests {
         assert_eq!(of("configs/E=8,N=64,device_name=X.json"), Engine::VLLM);
         assert_eq!(of("configs/triton_3_6_0/E=8,N=64,device_name=X.json"), Engine::SGLANG);
         assert_eq!(of("E=8,N=64,device_name=X_down.json"), Engine::SGLANG);
+        assert_eq!(of("N=64,K=64,device_name=X,dtype=fp8_w8a8_channelwise.json"), Engine::SGLANG);
         assert_eq!("sglang".parse(), Ok(Engine::SGLANG));
         let error = "tgi".parse::<Engine>().unwrap_err().to_string();
         assert_eq!(error, "found \"tgi\", expected vllm or sglang");

@@ -1,5 +1,6 @@
 //! Config files: rows by batch size, read as the engines read them and written byte for byte as their tuners write them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
@@ -25,6 +26,8 @@ pub struct ConfigFile {
     /// The version of Triton that it was made with, where it says one.
     pub version: Option<Version>,
     rows: IndexMap<i64, Row>,
+    /// Batch sizes whose row is null: it has no fields here.
+    nulls: BTreeSet<i64>,
     layout: Layout,
 }
 
@@ -114,16 +117,20 @@ impl ConfigFile {
     pub fn of(engine: Engine, version: Option<Version>, rows: impl IntoIterator<Item = (i64, Row)>) -> Self {
         let mut rows: IndexMap<i64, Row> = rows.into_iter().map(|(size, row)| (size, row.ordered(engine))).collect();
         rows.sort_unstable_keys();
-        Self { version: version.filter(|_| engine.info().has_version_key), rows, layout: TUNERS }
+        let version = version.filter(|_| engine.info().has_version_key);
+        Self { version, rows, nulls: BTreeSet::new(), layout: TUNERS }
     }
 
-    /// Takes the fields of a file for rows.
+    /// Takes the fields of a file for rows. SGLang's products with a scale for each channel may have null for a row, by which another kernel is
+    /// taken: it is one without fields.
     ///
     /// # Errors
     /// If a key is no batch size, a row is no object, or the version is none or none that the engine's loader takes.
     pub fn of_document(path: &Path, document: Document, engine: Engine) -> Result<Self, Error> {
         let mut version = None;
-        let mut rows = IndexMap::new();
+        let (mut rows, mut nulls) = (IndexMap::new(), BTreeSet::new());
+        let may_be_null =
+            path.file_name().is_some_and(|name| name.to_string_lossy().contains(crate::name::CHANNELWISE));
         for (key, value) in document.fields {
             if key == VERSION_KEY && engine.info().has_version_key {
                 version = Some(
@@ -139,12 +146,18 @@ impl ConfigFile {
                 };
                 return Err(content(path, &format!("key {key:?}"), format!("{key:?}"), expected));
             };
+            if value.is_null() && may_be_null {
+                rows.insert(size, Row::default());
+                nulls.insert(size);
+                continue;
+            }
             let Json::Object(fields) = value else {
                 return Err(content(path, &format!("row {key:?}"), value.to_string(), "an object of block sizes"));
             };
             rows.insert(size, Row(fields));
+            nulls.remove(&size);
         }
-        Ok(Self { version, rows, layout: document.layout })
+        Ok(Self { version, rows, nulls, layout: document.layout })
     }
 
     /// Reads a file.
@@ -171,7 +184,11 @@ impl ConfigFile {
             Layout::Python { indent, line_feed } => (*indent, *line_feed),
         };
         let version = self.version.as_ref().map(|version| (VERSION_KEY.to_string(), Json::from(version.to_string())));
-        let rows = self.rows.iter().map(|(size, row)| (size.to_string(), Json::Object(row.0.clone())));
+        let said = |(size, row): (&i64, &Row)| match self.nulls.contains(size) {
+            true => (size.to_string(), Json::Null),
+            false => (size.to_string(), Json::Object(row.0.clone())),
+        };
+        let rows = self.rows.iter().map(said);
         let fields: Vec<(String, Json)> = version.into_iter().chain(rows).collect();
         let mut text = python::object(fields.iter().map(|(key, value)| (key.as_str(), value)), indent);
         text.push_str(if line_feed { "\n" } else { "" });
@@ -202,6 +219,7 @@ impl ConfigFile {
             return;
         }
         let is_sorted = self.rows.keys().is_sorted();
+        self.nulls.remove(&size);
         self.rows.insert(size, row);
         if is_sorted {
             self.rows.sort_unstable_keys();
@@ -245,7 +263,7 @@ impl Layout {
                     && version_of(value).is_ok_and(|version| Some(version.to_string().as_str()) == value.as_str()))
                     || is_decimal(key)
             })
-            && fields.iter().map(|(key, _)| key).collect::<std::collections::BTreeSet<_>>().len() == fields.len();
+            && fields.iter().map(|(key, _)| key).collect::<BTreeSet<_>>().len() == fields.len();
         match [4, 2, 1, 3, 8].iter().find(|indent| is_plain && is_written(indent)) {
             Some(indent) => Self::Python { indent: *indent, line_feed },
             None => Self::Other(text.to_string()),

@@ -48,6 +48,26 @@ pub fn misfit(row: &Row, dtype: Option<Precision>, gpu: Gpu) -> Option<String> {
     (needed > limit).then(|| format!("{needed} bytes of shared memory a block, of at most {limit}"))
 }
 
+/// Threads that a block has at most, on all GPUs.
+pub const MOST_THREADS: i64 = 1024;
+
+/// Threads of a warp.
+#[must_use]
+pub fn wave(gpu: Gpu) -> i64 {
+    if gpu.is_cdna { 64 } else { 32 }
+}
+
+/// The smallest BLOCK_SIZE_K that Triton compiles products for on NVIDIA's GPUs. (`min_dot_size` of its backend; AMD's has none.)
+#[must_use]
+pub fn least_k(dtype: Option<Precision>, gpu: Gpu) -> Option<i64> {
+    (gpu.vendor == Vendor::Nvidia).then_some(match dtype {
+        Some(Precision::Fp8W8A8 | Precision::Int8W8A8) => 32,
+        Some(Precision::Float32) => 8,
+        // Weights of 8 and 4 bits become as wide as the activations.
+        Some(Precision::Fp8W8A16 | Precision::Int8W8A16 | Precision::Int4W4A16) | None => 16,
+    })
+}
+
 /// Numbers of 32 bits that a thread sums in.
 #[must_use]
 pub fn accumulators(row: &Row, wave: i64) -> i64 {

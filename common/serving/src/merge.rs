@@ -10,7 +10,7 @@ use crate::engine::{Engine, Precision};
 use crate::error::Error;
 use crate::file::ConfigFile;
 use crate::files::{Found, name_of};
-use crate::name::FileName;
+use crate::name::{FileName, Layer};
 use crate::row::{Row, SPLIT_K};
 use crate::space::launched;
 
@@ -111,12 +111,17 @@ fn is_of_same((engine, one): (Engine, &FileName), (of_other, other): (Engine, &F
     device(one) == device(other)
         && (one.unpacked(engine), one.dtype, one.block_shape, one.down, &one.backend)
             == (other.unpacked(of_other), other.dtype, other.block_shape, other.down, &other.backend)
+        && (matches!(one.layer, Layer::Moe { .. }) || one.per_channel == other.per_channel)
 }
 
 /// A row as another engine's file has to say it for the same launch.
 fn carried(row: &Row, from: Engine, to: Engine, name: &FileName) -> Row {
     if from == to {
         return row.clone();
+    }
+    // Products are launched as their rows say.
+    if matches!(name.layer, Layer::Gemm { .. }) {
+        return row.ordered(to);
     }
     let mut row = launched(from, row, name.block_shape.map(|shape| shape.map(i64::from))).without(SPLIT_K);
     if to.info().splits_groups && name.dtype.is_some_and(Precision::has_groups) {

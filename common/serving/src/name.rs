@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use crate::engine::{Engine, Precision};
 
+/// Behind the type of products whose weights have a scale for each channel.
+pub(crate) const CHANNELWISE: &str = "_channelwise";
+
 /// What a config file is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct FileName {
@@ -18,7 +21,7 @@ pub struct FileName {
     pub dtype: Option<Precision>,
     /// Rows and columns of a quantised block of the weights.
     pub block_shape: Option<[u32; 2]>,
-    /// Whether weights have a scale for each channel, where the engine's names say so.
+    /// Whether weights have a scale for each channel, where the engine's names say so: of products behind the type.
     pub per_channel: bool,
     /// Whether it is for the second GEMM alone.
     pub down: bool,
@@ -76,14 +79,15 @@ impl FileName {
         };
         // Writing to a text does not fail.
         let _ = write!(name, ",device_name={}", self.device);
+        let is_channelwise = self.per_channel && matches!(self.layer, Layer::Gemm { .. });
         if let Some(dtype) = self.dtype {
-            let _ = write!(name, ",dtype={}", dtype.word());
+            let _ = write!(name, ",dtype={}{}", dtype.word(), if is_channelwise { CHANNELWISE } else { "" });
         }
         if let Some([n, k]) = self.blocks() {
             let _ = write!(name, ",block_shape=[{n}{}{k}]", engine.info().block_separator);
         }
         if engine.info().names_variants {
-            name.push_str(if self.per_channel { ",per_channel_quant=True" } else { "" });
+            name.push_str(if self.per_channel && !is_channelwise { ",per_channel_quant=True" } else { "" });
             name.push_str(if self.down { "_down" } else { "" });
         }
         if let Some(backend) = &self.backend {
@@ -130,7 +134,7 @@ impl FileName {
             Some((rest, backend)) => (rest, Some(backend.to_string())),
             None => (rest, None),
         };
-        let (rest, per_channel) =
+        let (rest, mut per_channel) =
             rest.strip_suffix(",per_channel_quant=True").map_or((rest, false), |rest| (rest, true));
         let (rest, block_shape) = match rest.split_once(",block_shape=") {
             Some((rest, shape)) => (rest, Some(block_shape(shape)?)),
@@ -138,7 +142,9 @@ impl FileName {
         };
         let (device, dtype) = match rest.split_once(",dtype=") {
             Some((device, word)) => {
-                let dtype = Precision::of_word(word);
+                let channelwise = word.strip_suffix(CHANNELWISE).filter(|_| matches!(layer, Layer::Gemm { .. }));
+                per_channel |= channelwise.is_some();
+                let dtype = Precision::of_word(channelwise.unwrap_or(word));
                 let expected = "dtype= fp8_w8a8, fp8_w8a16, int8_w8a8, int8_w8a16, int4_w4a16 or float32";
                 (device, Some(dtype.ok_or_else(|| NameError::of(word, expected))?))
             }
@@ -155,9 +161,10 @@ impl FileName {
     /// # Errors
     /// What the loader builds, or `None` where it looks for no such file.
     pub fn is_built(&self, name: &str, engine: Engine) -> Result<(), Option<String>> {
-        let is_asked_for = self.dtype.is_none_or(|dtype| engine.info().precisions.contains(&dtype))
-            && (engine.info().names_variants || !(self.per_channel || self.down))
-            && self.backend.as_deref().is_none_or(|backend| engine.info().backends.contains(&backend));
+        let is_asked_for = match self.layer {
+            Layer::Moe { .. } => self.is_asked_of_experts(engine),
+            Layer::Gemm { .. } => self.is_asked_of_products(engine),
+        };
         let as_called = Self { device: engine.device_word(&self.device), ..self.clone() };
         let built = as_called.build(engine);
         match (is_asked_for, built == name) {
@@ -165,6 +172,26 @@ impl FileName {
             (true, false) => Err(Some(built)),
             (false, _) => Err(None),
         }
+    }
+
+    fn is_asked_of_experts(&self, engine: Engine) -> bool {
+        let info = engine.info();
+        // Scales of such weights are of groups, which names do not have.
+        let has_blocks = self.blocks().is_some();
+        self.dtype.is_none_or(|dtype| info.precisions.contains(&dtype) && !(has_blocks && dtype.has_groups()))
+            && (info.names_variants || !(self.per_channel || self.down))
+            && self.backend.as_deref().is_none_or(|backend| info.backends.contains(&backend))
+    }
+
+    /// Products have one loader for each type, with blocks, and SGLang's has one for FP8 with a scale for each channel.
+    fn is_asked_of_products(&self, engine: Engine) -> bool {
+        let info = engine.info();
+        let is_channelwise = self.per_channel && self.block_shape.is_none() && self.dtype == Some(Precision::Fp8W8A8);
+        let is_blocked = !self.per_channel && self.block_shape.is_some();
+        self.dtype.is_some_and(|dtype| info.product_precisions.contains(&dtype))
+            && (is_blocked || is_channelwise && info.names_variants)
+            && !self.down
+            && self.backend.is_none()
     }
 }
 
@@ -231,6 +258,18 @@ mod tests {
         assert_eq!(built, Err(Some("E=8,N=64,device_name=NVIDIA_H200.json".to_string())));
         let int8 = "E=8,N=64,device_name=X,dtype=int8_w8a8.json";
         assert_eq!(FileName::parse(int8).unwrap().is_built(int8, Engine::VLLM), Err(None));
+        // SGLang alone has products of FP8 with a scale for each channel; vLLM has no loader for INT8 in blocks.
+        let channelwise = "N=512,K=4096,device_name=NVIDIA_H200,dtype=fp8_w8a8_channelwise.json";
+        let parsed = FileName::parse(channelwise).unwrap();
+        assert!(parsed.per_channel && parsed.build(Engine::SGLANG) == channelwise);
+        let built = |name: &str, engine| FileName::parse(name).unwrap().is_built(name, engine);
+        assert_eq!((built(channelwise, Engine::SGLANG), built(channelwise, Engine::VLLM)), (Ok(()), Err(None)));
+        let blocks = "N=512,K=4096,device_name=X,dtype=int8_w8a8,block_shape=[128,128].json";
+        assert_eq!(built(blocks, Engine::VLLM), Err(None));
+        assert_eq!(built(&blocks.replace(",128]", ", 128]"), Engine::SGLANG), Ok(()));
+        assert_eq!(built("N=512,K=4096,device_name=X.json", Engine::VLLM), Err(None));
+        let groups = "E=8,N=64,device_name=X,dtype=int4_w4a16,block_shape=[128,128].json";
+        assert_eq!(built(groups, Engine::VLLM), Err(None));
         let blank = "E=8,N=64,device_name=AMD Instinct MI300X.json";
         let built = FileName::parse(blank).unwrap().is_built(blank, Engine::VLLM);
         assert_eq!(built, Err(Some("E=8,N=64,device_name=AMD_Instinct_MI300X.json".to_string())));
@@ -264,7 +303,7 @@ mod tests {
             per_channel: bool,
             down: bool,
         ) {
-            prop_assume!(!device.ends_with("_down"));
+            prop_assume!(!device.ends_with("_down") && (moe || !per_channel || dtype.is_some()));
             let layer = if moe {
                 Layer::Moe { experts: sizes.0, intermediate: sizes.1 }
             } else {

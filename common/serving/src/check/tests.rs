@@ -100,6 +100,80 @@ fn what_one_engine_lowers_is_wrong_for_the_other() {
     assert!(version[0].contains("expected no such key: sglang's loader takes batch sizes alone"), "{version:?}");
 }
 
+/// vLLM's launcher for products lowers nothing: its kernel takes one scale a step.
+#[test]
+fn products_are_launched_as_their_rows_say() {
+    let of =
+        |k: i64, name: &str| told(name, &format!("{{\"8\": {}}}", row("").replace("_K\": 64", &format!("_K\": {k}"))));
+    let vllm =
+        |sum, k| of(k, &format!("N=7168,K={sum},device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json"));
+    let large = vllm(2048, 256);
+    assert!(
+        large.len() == 1
+            && large[0].contains("8: error block: BLOCK_SIZE_K: found 256, expected a divisor of the block of 128")
+    );
+    assert!(vllm(2048, 64).is_empty());
+    // All that one step sums over has one scale.
+    assert!(vllm(128, 256).is_empty());
+    // SGLang's loader raises smaller ones on AMD's GPUs.
+    let sglang =
+        |device, k| of(k, &format!("N=8,K=2048,device_name={device},dtype=fp8_w8a8,block_shape=[128, 128].json"));
+    let raised = sglang("AMD_Instinct_MI300X", 64);
+    assert!(
+        raised.len() == 1 && raised[0].contains("note lowered: BLOCK_SIZE_K: found 64, which is launched as 128"),
+        "{raised:?}"
+    );
+    assert!(sglang("NVIDIA_H200", 64).is_empty());
+    assert!(sglang("NVIDIA_H200", 256)[0].contains("error block"));
+}
+
+#[test]
+fn keys_of_products_are_those_of_their_kernels() {
+    let name = |engine: &str, device: &str| {
+        let separator = if engine == "vllm" { "," } else { ", " };
+        format!("N=1792,K=5120,device_name={device},dtype=fp8_w8a8,block_shape=[32{separator}32].json")
+    };
+    let one =
+        |name: &str, fields: &str| told(name, &format!("{{\"8\": {}}}", row(fields).replace("_K\": 64", "_K\": 32")));
+    let (h200, b200) = (name("sglang", "NVIDIA_H200"), name("sglang", "NVIDIA_B200"));
+    let split = ", \"SWAP_AB\": true, \"SPLIT_K\": 16";
+    assert!(one(&h200, split).is_empty() && one(&h200, ", \"SWAP_AB\": true, \"SPLIT_K\": 1").is_empty());
+    assert!(one(&b200, split)[0].contains("unknown-key: found \"SWAP_AB\", expected it for GPUs with Hopper's matrix"));
+    assert!(one(&h200, ", \"SPLIT_K\": 1")[0].contains("expected SWAP_AB true or SPLIT_K above 1 with it"));
+    assert!(one(&h200, ", \"SWAP_AB\": 1")[0].contains("SWAP_AB: found 1, expected true or false"));
+    assert!(
+        one(&name("vllm", "NVIDIA_H200"), split)[0].contains("unknown-key: found \"SWAP_AB\", expected BLOCK_SIZE_M")
+    );
+    // SGLang's launcher of products with a scale for each channel asks for five keys, and null is another kernel's.
+    let channelwise = "N=512,K=4096,device_name=NVIDIA_H200,dtype=fp8_w8a8_channelwise.json";
+    let fields = r#""BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 64, "num_warps": 4, "num_stages": 3"#;
+    assert!(told(channelwise, &format!("{{\"1\": null, \"8\": {{{fields}}}}}")).is_empty());
+    let lacks = told(channelwise, &format!("{{\"8\": {{{}}}}}", fields.replace("num_stages", "num_ctas")));
+    assert!(lacks.len() == 1 && lacks[0].contains("8: error row: found no num_stages"), "{lacks:?}");
+}
+
+#[test]
+fn what_triton_does_not_compile_for_nvidia_is_told() {
+    let one = |name: &str, k: i64, fields: &str| {
+        let row = row(fields).replace("_K\": 64", &format!("_K\": {k}"));
+        told(name, &format!("{{\"64\": {row}}}"))
+    };
+    let fp8 = "E=8,N=64,device_name=NVIDIA_H200,dtype=fp8_w8a8.json";
+    assert!(one(NAME, 16, "").is_empty() && one(fp8, 32, "").is_empty());
+    assert!(one(NAME, 8, "")[0].contains("64: error value: BLOCK_SIZE_K: found 8, expected at least 16"));
+    assert!(one(fp8, 16, "")[0].contains("64: error value: BLOCK_SIZE_K: found 16, expected at least 32"));
+    assert!(one("E=8,N=64,device_name=AMD_Instinct_MI300X.json", 8, "").is_empty());
+    assert!(one(NAME, 64, ", \"num_warps\": 32").is_empty());
+    let warps = one(NAME, 64, ", \"num_warps\": 64");
+    assert!(
+        warps[0].contains("num_warps: found 64, expected at most 32: a block has no more than 1024 threads"),
+        "{warps:?}"
+    );
+    assert!(one(NAME, 64, ", \"maxnreg\": 128").is_empty());
+    let amd = one("E=8,N=64,device_name=AMD_Instinct_MI300X.json", 64, ", \"maxnreg\": 128");
+    assert!(amd[0].contains("unknown-key: found \"maxnreg\", expected it for NVIDIA's GPUs alone"), "{amd:?}");
+}
+
 #[test]
 fn rows_of_four_bits_are_those_of_their_kernel() {
     let name = "E=8,N=128,device_name=NVIDIA_H100_80GB_HBM3,dtype=int4_w4a16.json";

@@ -11,6 +11,17 @@ fn parsed(text: &str, engine: Engine) -> Result<ConfigFile, String> {
     ConfigFile::parse(Path::new("x.json"), text, engine).map_err(|error| error.to_string())
 }
 
+/// Where SGLang found CUTLASS to be faster, its files for products with a scale for each channel say null.
+#[test]
+fn rows_of_such_products_may_be_null() {
+    let name = Path::new("N=8,K=64,device_name=X,dtype=fp8_w8a8_channelwise.json");
+    let text = "{\n    \"1\": null,\n    \"2\": {\n        \"num_warps\": 4\n    }\n}\n";
+    let mut config = ConfigFile::parse(name, text, Engine::SGLANG).unwrap();
+    assert_eq!((config.text().as_str(), config.row(1)), (text, Some(&Row::default())));
+    config.set(1, Row::of([("num_warps", 8)]));
+    assert_eq!(config.text(), text.replace("null", "{\n        \"num_warps\": 8\n    }"));
+}
+
 #[test]
 fn a_file_is_written_as_the_tuners_write_it() {
     let version: Version = "3.6.0".parse().unwrap();
@@ -76,6 +87,7 @@ fn what_the_loader_can_not_read_is_one_error() {
         ("[1]", "x.json: the file: found no object, expected an object of rows by batch size"),
         ("7", "x.json: the file: found no object, expected an object of rows by batch size"),
         ("{\"1\": {}} {", "x.json:1:11: found trailing characters, expected JSON: the file is torn"),
+        ("{\"1\": null}", "x.json: row \"1\": found null, expected an object of block sizes"),
         ("{\"best\": {}}", "x.json: key \"best\": found \"best\", expected a batch size"),
         ("{\"1\": 7}", "x.json: row \"1\": found 7, expected an object of block sizes"),
         (

@@ -102,3 +102,19 @@ fn a_row_of_the_other_engine_is_written_as_it_launches() {
     let (_, told) = merged(&vllm, &with_tma, Policy::Newest, false).unwrap();
     assert!(matches!(&told[0].fate, Fate::Refused(reason) if reason.starts_with("found \"USE_TMA\", expected")));
 }
+
+/// A row of products is launched as it is by both engines: nothing is lowered on the way.
+#[test]
+fn rows_of_products_are_brought_over_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |separator| {
+        format!("N=7168,K=2048,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128{separator}128].json")
+    };
+    let vllm = file(folder.path(), &name(","), None, &[(1, row(16, 256)), (2, row(16, 64))]);
+    let sglang = file(folder.path(), &name(", "), None, &[(4, row(16, 64))]);
+    let (config, told) = merged(&sglang, &vllm, Policy::Newest, true).unwrap();
+    assert!(
+        matches!(&told[0].fate, Fate::Refused(reason) if reason.contains("expected a divisor of the block of 128"))
+    );
+    assert_eq!((told[1].fate.clone(), config.row(2)), (Fate::Added, Some(&row(16, 64))));
+}
