@@ -3,6 +3,7 @@
 pub mod models;
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use bluefin_common::candidate::Candidate;
 use bluefin_common::clock::now_ms;
@@ -18,6 +19,7 @@ use bluefin_kernel_spec::search::Prior;
 use bluefin_producer::plan::{Asked, CandidateBudget};
 use bluefin_producer::specs::{LoadedSpec, Specs};
 use bluefin_serving::kernel::{self, SEARCHED, SPEC_FILE, row_of};
+use bluefin_serving::merge::kept;
 use bluefin_serving::row::USE_TMA;
 use bluefin_serving::{ConfigFile, Row, Version, installed::Source};
 
@@ -208,10 +210,23 @@ impl Rung {
 }
 
 impl Tuned {
-    /// The engine's file.
-    #[must_use]
-    pub fn file(&self, asked: &kernel::Asked<'_>) -> ConfigFile {
-        ConfigFile::of(asked.engine, self.triton.clone(), self.rungs.iter().map(|rung| (rung.tokens, rung.row.clone())))
+    /// The engine's file, with the rows of the one at `path` for other batch sizes if the same Triton made them; else `note` is told.
+    pub fn file(&self, asked: &kernel::Asked<'_>, path: &Path, note: impl Fn(&str)) -> ConfigFile {
+        let rows = self.rungs.iter().map(|rung| (rung.tokens, rung.row.clone()));
+        let tuned = ConfigFile::of(asked.engine, self.triton.clone(), rows);
+        if !path.exists() {
+            return tuned;
+        }
+        let before = match ConfigFile::read(path, asked.engine) {
+            Ok(before) => before,
+            Err(error) => {
+                note(&format!("replaced: {error}"));
+                return tuned;
+            }
+        };
+        let (file, left_out) = kept(tuned, before, asked.engine.info().has_version_folders);
+        left_out.iter().for_each(|reason| note(&format!("{}: {reason}", path.display())));
+        file
     }
 }
 

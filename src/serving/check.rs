@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bluefin_common::spelled::counted;
-use bluefin_serving::check::{FileReport, Located, Rule, Strictness, check};
+use bluefin_serving::check::{FileReport, Located, Rule, Strictness, check, check_folders, listing, total};
 use bluefin_serving::default::Gpu;
-use bluefin_serving::files::read_all;
+use bluefin_serving::files::{read_all, strange_folders};
 use bluefin_serving::{Engine, Version};
 use bluefin_terminal::out;
 
@@ -15,7 +14,7 @@ use bluefin_terminal::out;
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  bluefin serving check vllm/model_executor/layers/fused_moe/configs --triton 3.6.0 --allow gap\n\n\
-    One line a finding: FILE: ROW: severity rule: what was found, what was expected. Exit code 1 if there is an error or a \
+    One line a finding: FILE: ROW: severity rule: what was found, what was expected; then a line with the totals. Exit code 1 if there is an error or a \
     warning; notes are harmless. Shared memory is told from the block sizes, without compiling anything."
 )]
 pub struct CheckArgs {
@@ -48,9 +47,7 @@ pub struct CheckArgs {
 impl CheckArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if self.rules {
-            for rule in Rule::ALL {
-                out::line(format_args!("{:<14} {:<8} {}", rule.name(), rule.severity().to_string(), rule.about()))?;
-            }
+            out::line(listing())?;
             return Ok(ExitCode::SUCCESS);
         }
         let files = read_all(&self.files, self.engine)?;
@@ -60,22 +57,16 @@ impl CheckArgs {
             triton: self.triton,
             gpu: self.target,
         };
-        let reports = check(&files, &strictness);
+        let mut reports = check(&files, &strictness);
+        reports.extend(check_folders(&strange_folders(&self.files)?, &strictness));
         if self.json {
             out::json(&reports)?;
         } else {
-            for file in &reports {
-                print(file)?;
+            for (file, finding) in reports.iter().flat_map(|file| file.findings.iter().map(move |one| (file, one))) {
+                out::line(Located(file, finding))?;
             }
+            out::line(total(&reports))?;
         }
         Ok(if reports.iter().any(FileReport::has_findings) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
-}
-
-fn print(file: &FileReport) -> anyhow::Result<()> {
-    for finding in &file.findings {
-        out::line(Located(file, finding))?;
-    }
-    let (rows, findings) = (counted(file.rows as u64, "row"), counted(file.findings.len() as u64, "finding"));
-    Ok(out::line(format_args!("{}: {}, {rows}, {findings}", file.path.display(), file.engine))?)
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bluefin_campaign::usage;
-use bluefin_serving::coverage::{Covered, Presence, coverage};
-use bluefin_serving::files::read_all;
-use bluefin_serving::{FileName, Version};
+use bluefin_serving::Version;
+use bluefin_serving::coverage::{Covered, Presence, Wanted, coverage};
+use bluefin_serving::files::{read_all, strange_folders};
 use bluefin_terminal::out;
 
 use bluefin_campaign::serving::models::ModelArgs;
@@ -48,34 +48,18 @@ impl CoverageArgs {
             ));
         }
         let spread = self.models.spread(self.gemms, |note| say!("{note}"))?;
-        let mut wanted: Vec<FileName> = Vec::new();
-        for name in self.models.gpu.iter().flat_map(|gpu| spread.iter().flat_map(|one| one.files(engine, gpu))) {
-            if !wanted.contains(&name) {
-                wanted.push(name);
-            }
-        }
-        let files = read_all(&self.configs, Some(engine))?;
-        let mut covered = coverage(engine, &files, &wanted, self.triton.as_ref());
+        let wanted = Wanted::all(&spread, engine, &self.models.gpu);
+        let (files, strange) = (read_all(&self.configs, Some(engine))?, strange_folders(&self.configs)?);
+        let strange = strange.first().map(PathBuf::as_path);
+        let mut covered = coverage(engine, &files, &wanted, self.triton.as_ref(), strange);
         let is_missing = |one: &Covered| matches!(one.presence, Presence::Missing | Presence::Broken);
         let any_missing = covered.iter().any(is_missing);
         covered.retain(|one| !self.missing || is_missing(one));
         if self.json {
             out::json(&covered)?;
         } else {
-            for one in &covered {
-                print(one)?;
-            }
+            covered.iter().try_for_each(out::line)?;
         }
         Ok(if self.missing && any_missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
-}
-
-fn print(Covered { name, presence, path, triton, gaps, reason }: &Covered) -> anyhow::Result<()> {
-    let made_with = triton.as_ref().map_or(String::new(), |version| format!(", Triton {version}"));
-    let place = path.as_ref().map_or(String::new(), |path| format!(": {}", path.display()));
-    let gaps: Vec<String> = gaps.iter().filter(|_| path.is_some()).map(ToString::to_string).collect();
-    let gaps =
-        if gaps.is_empty() || reason.is_some() { String::new() } else { format!(", no rows for {}", gaps.join(", ")) };
-    let reason = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
-    Ok(out::line(format_args!("{name}: {presence}{made_with}{gaps}{place}{reason}"))?)
 }

@@ -80,7 +80,7 @@ impl LayerArgs {
                 let text = std::fs::read_to_string(path).with_context(|| format!("--routing: {path}"))?;
                 let counts: Vec<u32> = serde_json::from_str(&text)
                     .with_context(|| format!("--routing: {path}: expected a JSON list of whole numbers"))?;
-                Ok(Routing::Counts(counts))
+                Ok(Routing::Counts(counts, path.to_string()))
             }
             _ => Err(wrong()),
         }

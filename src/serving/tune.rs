@@ -205,7 +205,7 @@ impl TuneArgs {
         let tuned = ladder.carry_out(asked, how, site, &place.target, local, &mut display).await?;
         let Some(tuned) = tuned else { return Ok(None) };
         let path = self.folder(&tuned)?.join(name);
-        write(&path, &tuned.file(asked).text())?;
+        write(&path, &tuned.file(asked, &path, |note| say!("note: {note}")).text())?;
         say!("tuned in {}{}", human(started.elapsed()), tuned.utilisation.as_deref().unwrap_or_default());
         if !self.json {
             print(&tuned, asked, &path.display().to_string(), &self.results_of(&tuned))?;

@@ -64,6 +64,9 @@ fn shapes_are_told_with_their_files() {
         DeepseekV3ForCausalLM tp=16 ep=1: E=256 N=128 K=7168 topk=8 fp8_w8a8 block 128x128\n  \
         E=256,N=128,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json\n";
     assert_eq!(out, expected);
+    // What a command says of blocks goes before what the model's config says.
+    let smaller = ends(0, &["shapes", &config, "--engine", "vllm", "--tp", "8", "--block-shape", "64,64"]).0;
+    assert!(smaller.ends_with("fp8_w8a8 block 64x64\n"), "{smaller}");
     // Pairs that the engine has not are left out, and each layer is there once.
     let shapes = json(&["shapes", &config, "--engine", "sglang", "--tp", "1,8", "--ep", "1,8", "--gemms"]);
     let told: Vec<_> = shapes
@@ -164,8 +167,9 @@ fn coverage_finds_what_the_loader_finds() {
     let name = |gpu: &str| format!("E=256,N=256,device_name={gpu},dtype=fp8_w8a8,block_shape=[128,128].json");
     let (there, missing) = (name("NVIDIA_H200"), name("NVIDIA_H100_80GB_HBM3"));
     let lines: Vec<&str> = out.lines().collect();
-    assert_eq!(lines, [format!("{there}: tuned: {configs}/{there}"), format!("{missing}: missing")]);
-    assert_eq!(ends(1, &[&ask[..], &["--missing"]].concat()).0, format!("{missing}: missing\n"));
+    let of = "(DeepseekV3ForCausalLM tp=8 ep=1)";
+    assert_eq!(lines, [format!("{there} {of}: tuned: {configs}/{there}"), format!("{missing} {of}: missing")]);
+    assert_eq!(ends(1, &[&ask[..], &["--missing"]].concat()).0, format!("{missing} {of}: missing\n"));
     // SGLang's of the Triton at hand first, then those of the newest.
     let configs = sglang.path().display().to_string();
     let ask = ["coverage", &config, "--engine", "sglang", "--tp", "8", "--configs", &configs, "--gpu", "NVIDIA H200"];
@@ -202,10 +206,12 @@ fn check_names_file_row_and_what_was_expected() {
         format!("{folder}/{wrong}: 64: error block: BLOCK_SIZE_K: found 256, expected a divisor of the block of 128");
     assert!(out.lines().any(|one| one == line), "{out}");
     assert_eq!(out.lines().filter(|line| line.contains(": error ")).count(), 8);
+    assert!(out.ends_with("\n390 files, 6971 rows: 8 errors, 0 warnings, 10 notes\n"), "{out}");
     let rules = ["gap", "block", "memory", "name"].join(",");
     ends(0, &["check", &folder, "--allow", &rules]);
     ends(1, &["check", &folder, "--allow", &rules, "--triton", "3.6.0"]);
-    assert!(ends(0, &["check", "--rules"]).0.contains("unknown-key    error"));
+    let rules = ends(0, &["check", "--rules"]).0;
+    assert!(rules.contains("unknown-key    error") && rules.lines().all(|line| line.len() <= 80), "{rules}");
 
     // Drivers call many GPUs so.
     let many = "device: found AMD_Radeon_Graphics, expected the name of one GPU, or --target: memory is not checked";
@@ -223,6 +229,42 @@ fn check_names_file_row_and_what_was_expected() {
     );
     let none = ends(1, &["check", "/nowhere.json"]).1;
     assert!(none.starts_with("error: /nowhere.json: "), "{none}");
+}
+
+/// SGLang's loader puts folders in the order of the numbers in their names.
+#[test]
+fn a_folder_of_no_version_stops_sglang() {
+    let folder = tempfile::tempdir().unwrap();
+    for version in ["triton_3_6_0", "triton_abc"] {
+        std::fs::create_dir(folder.path().join(version)).unwrap();
+    }
+    let name = "E=8,N=7168,device_name=NVIDIA_H200.json";
+    file(&folder.path().join("triton_3_6_0"), name, ROWS);
+    let configs = folder.path().display().to_string();
+    let out = ends(1, &["check", &configs, "--allow", "gap"]).0;
+    assert!(
+        out.contains("triton_abc: folder: error version: found a name that is no version, expected one such as"),
+        "{out}"
+    );
+    let of = |triton: &str| {
+        let ask = ["coverage", "--moe", "8,14336,4096,2", "--engine", "sglang", "--tp", "2", "--gpu", "NVIDIA H200"];
+        json(&[&ask[..], &["--configs", &configs, "--triton", triton]].concat())[0]["presence"].clone()
+    };
+    assert_eq!((of("3.6.0"), of("3.7.0")), ("gaps".into(), "broken".into()));
+}
+
+/// Each size of a rank has a file of its own where vLLM spreads experts unevenly, and pairs that do not go are said.
+#[test]
+fn ranks_that_do_not_go_are_said_and_the_rest_is_there() {
+    let ask = ["shapes", "--moe", "60,1408,2048,4", "--engine", "vllm"];
+    let (out, err) = ends(0, &[&ask[..], &["--tp", "2,3", "--gpu", "NVIDIA H200"]].concat());
+    assert!(out.contains("tp=2 ep=1: E=60 N=704") && !out.contains("tp=3"), "{out}");
+    assert!(err.contains("left out: tp=3 ep=1: 60,1408,2048,4: found intermediate size 1408 on 3 ranks"), "{err}");
+    let (out, _) = ends(0, &[&ask[..], &["--tp", "8", "--ep", "8", "--ungated"]].concat());
+    let of = |experts| format!("60,1408,2048,4 tp=8 ep=8: E={experts} N=1408 K=2048 topk=4 without a gate 16 bits\n");
+    assert_eq!(out, [of(8), of(7)].concat());
+    let wrong = ends(2, &[&ask[..], &["--dtype", "bf16", "--block-shape", "128,128"]].concat()).1;
+    assert!(wrong.contains("--block-shape: found weights of 16 bits, expected --dtype fp8_w8a8"), "{wrong}");
 }
 
 const ROWS: &str = "{\n    \"1\": {\n        \"BLOCK_SIZE_M\": 16,\n        \"BLOCK_SIZE_N\": 64,\n        \"BLOCK_SIZE_K\": 128,\n        \

@@ -146,10 +146,10 @@ fn the_kernel_is_the_installed_engines_with_what_it_imports_stood_in_for() {
         "{routing}"
     );
     for (counts, expected) in [
-        ("[5]", "found 1 in the list of --routing, expected 4, one for each expert of a rank"),
+        ("[5]", "found 1 in the list of --routing, counts.json, expected 4, one for each expert of a rank"),
         (
             "[9, 0, 0, 0]",
-            "found 1 above 0 in the list of --routing, expected at least 2, as a token has so many experts",
+            "found 1 above 0 in the list of --routing, counts.json, expected at least 2, as a token has so many experts",
         ),
     ] {
         std::fs::write(bench.folder().join("counts.json"), counts).unwrap();
@@ -317,6 +317,17 @@ fn a_ladder_is_tuned_and_written_as_the_engine_reads_it() {
     std::fs::remove_file(&path).unwrap();
     let again = json(&expect(bench.command(&tune).args(["--json", "--device", "gpu"]), 0));
     assert_eq!((&again, std::fs::read_to_string(&path).unwrap()), (&told, written));
+    // One batch size again: the others keep their rows.
+    let one = [&tune[..4], &["--engine", "vllm", "--tokens", "1", "--budget", "1", "--device", "gpu"]].concat();
+    expect(bench.command(&one).args(["--gpu", "AMD Instinct MI300X"]), 0);
+    let kept: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!((&kept["2"], &kept["triton_version"]), (&file["2"], &file["triton_version"]), "{kept}");
+    // Two layers with one file are refused before anything is tuned.
+    let two = text(&expect(bench.command(&tune).args(["--moe", "2,16,32,1", "--device", "gpu"]), 2).stderr);
+    assert!(
+        two.contains(&format!("{name}: found it for two layers, 2,16,16,1 tp=1 ep=1 (K=16 topk=1 16 bits)")),
+        "{two}"
+    );
     // What is told of it works as it stands.
     let said = text(&expect(bench.command(&tune).args(["--device", "gpu"]), 0).stdout);
     let results = said.trim_end().rsplit_once("every candidate: bluefin ").unwrap().1.to_string();

@@ -52,7 +52,7 @@ pub struct ModelArgs {
     /// SGLang's second products have files of their own
     #[arg(long)]
     pub down: bool,
-    /// GPUs, as their driver names them: 'NVIDIA H200'
+    /// GPUs, as their driver names them: 'NVIDIA H200'. vLLM asks amdsmi about AMD's: what it says may differ from the driver
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub gpu: Vec<String>,
 }

@@ -8,11 +8,12 @@ use std::fmt;
 use std::path::PathBuf;
 
 use bluefin_common::arch::Vendor;
+use bluefin_common::spelled::counted;
 use serde::Serialize;
 use serde_json::Value as Json;
 
 pub use bluefin_common::check_rules::{Severity, UnknownRule};
-pub use rules::Rule;
+pub use rules::{Rule, listing};
 
 use crate::default::Gpu;
 use crate::device::architecture_of;
@@ -128,6 +129,32 @@ fn check_one(file: &Found, all: &[Found], strictness: &Strictness) -> FileReport
         }
     }
     FileReport { path: file.path.clone(), engine: file.engine, rows, findings: findings.found }
+}
+
+/// What is wrong with a folder that SGLang's loader takes for one of a version of Triton.
+pub(crate) const NO_VERSION: &str = "found a name that is no version, expected one such as triton_3_6_0: SGLang's loader stops when it looks for other versions";
+
+/// What folders beside those of Triton's versions come to.
+#[must_use]
+pub fn check_folders(folders: &[PathBuf], strictness: &Strictness) -> Vec<FileReport> {
+    let report = |path: &PathBuf| {
+        let mut findings = Findings { strictness, found: Vec::new() };
+        findings.add(Rule::Version, "folder", NO_VERSION);
+        FileReport { path: path.clone(), engine: Engine::SGLANG, rows: 0, findings: findings.found }
+    };
+    folders.iter().map(report).collect()
+}
+
+/// What all reports come to, in one line.
+#[must_use]
+pub fn total(reports: &[FileReport]) -> String {
+    let rows: u64 = reports.iter().map(|report| report.rows as u64).sum();
+    let of = |severity| {
+        let findings = reports.iter().flat_map(|report| &report.findings);
+        counted(findings.filter(|finding| finding.severity == severity).count() as u64, severity.to_string().as_str())
+    };
+    let found = [Severity::Error, Severity::Warning, Severity::Note].map(of).join(", ");
+    format!("{}, {}: {found}", counted(reports.len() as u64, "file"), counted(rows, "row"))
 }
 
 /// What an error says besides its file.

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::check::said;
+use crate::check::{NO_VERSION, said};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::file::ConfigFile;
 use crate::files::{Found, name_of};
 use crate::name::FileName;
+use crate::shapes::Ranks;
 use crate::space::LADDER;
+use crate::spread::Spread;
 use crate::version::Version;
 
 /// Whether a file is there.
@@ -43,11 +45,52 @@ impl fmt::Display for Presence {
     }
 }
 
+/// A model over some ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Deployment {
+    /// As its config names it.
+    pub model: String,
+    /// Over how many ranks.
+    #[serde(flatten)]
+    pub ranks: Ranks,
+}
+
+/// A file that an engine asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its name.
+    pub name: FileName,
+    /// For which models.
+    pub of: Vec<Deployment>,
+}
+
+impl Wanted {
+    /// The files of all layers on all GPUs, each once.
+    #[must_use]
+    pub fn all(spread: &[Spread], engine: Engine, gpus: &[String]) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for (gpu, one) in gpus.iter().flat_map(|gpu| spread.iter().map(move |one| (gpu, one))) {
+            let deployment = Deployment { model: one.model.clone(), ranks: one.ranks };
+            for name in one.files(engine, gpu) {
+                match all.iter_mut().find(|wanted| wanted.name == name) {
+                    None => all.push(Self { name, of: vec![deployment.clone()] }),
+                    Some(wanted) if wanted.of.contains(&deployment) => {}
+                    Some(wanted) => wanted.of.push(deployment.clone()),
+                }
+            }
+        }
+        all
+    }
+}
+
 /// A file that is needed, and what there is of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Covered {
     /// As the loader builds it.
     pub name: String,
+    /// For which models.
+    #[serde(rename = "for")]
+    pub of: Vec<Deployment>,
     /// Whether it is there.
     pub presence: Presence,
     /// The one that the loader takes.
@@ -60,10 +103,35 @@ pub struct Covered {
     pub reason: Option<String>,
 }
 
+impl fmt::Display for Covered {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, of, presence, path, triton, gaps, reason } = self;
+        let deployment =
+            |Deployment { model, ranks: Ranks { tp, ep } }: &Deployment| format!("{model} tp={tp} ep={ep}");
+        let of: Vec<String> = of.iter().map(deployment).collect();
+        write!(formatter, "{name} ({}): {presence}", of.join("; "))?;
+        if let Some(triton) = triton {
+            write!(formatter, ", Triton {triton}")?;
+        }
+        if !gaps.is_empty() && path.is_some() && reason.is_none() {
+            let gaps: Vec<String> = gaps.iter().map(ToString::to_string).collect();
+            write!(formatter, ", no rows for {}", gaps.join(", "))?;
+        }
+        path.as_ref().map_or(Ok(()), |path| write!(formatter, ": {}", path.display()))?;
+        reason.as_ref().map_or(Ok(()), |reason| write!(formatter, ": {reason}"))
+    }
+}
+
 /// Looks for files as the engine's loader does: by the name to the letter, in the order of `files`; SGLang's of the Triton at hand first, then
-/// those of the newest.
+/// those of the newest. `strange` is a folder of no version, at which SGLang's loader stops before it comes to those of others.
 #[must_use]
-pub fn coverage(engine: Engine, files: &[Found], wanted: &[FileName], triton: Option<&Version>) -> Vec<Covered> {
+pub fn coverage(
+    engine: Engine,
+    files: &[Found],
+    wanted: &[Wanted],
+    triton: Option<&Version>,
+    strange: Option<&Path>,
+) -> Vec<Covered> {
     let mut by_name: BTreeMap<String, Vec<&Found>> = BTreeMap::new();
     for file in files.iter().filter(|file| file.engine == engine) {
         by_name.entry(name_of(&file.path)).or_default().push(file);
@@ -75,18 +143,28 @@ pub fn coverage(engine: Engine, files: &[Found], wanted: &[FileName], triton: Op
             is_own(other).cmp(&is_own(one)).then_with(|| other.folder.cmp(&one.folder))
         });
     }
-    wanted.iter().map(|name| covered(engine, name, &by_name, triton)).collect()
+    let strange = strange.filter(|_| engine.info().has_version_folders);
+    let stops = |mut covered: Covered| match strange {
+        Some(folder) if triton.is_none() || covered.triton.as_ref() != triton => {
+            let reason = format!("{}: {NO_VERSION}", folder.display());
+            covered.presence = Presence::Broken;
+            Covered { path: None, triton: None, reason: Some(reason), ..covered }
+        }
+        _ => covered,
+    };
+    wanted.iter().map(|wanted| stops(covered(engine, wanted, &by_name, triton))).collect()
 }
 
 fn covered(
     engine: Engine,
-    name: &FileName,
+    Wanted { name, of }: &Wanted,
     by_name: &BTreeMap<String, Vec<&Found>>,
     triton: Option<&Version>,
 ) -> Covered {
     let name = name.build(engine);
     let none = Covered {
         name: name.clone(),
+        of: of.clone(),
         presence: Presence::Missing,
         path: None,
         triton: None,
@@ -114,7 +192,7 @@ fn covered(
         (false, false) => Presence::Gaps,
         (false, true) => Presence::Tuned,
     };
-    Covered { name, presence, path, triton: made_with, gaps, reason: None }
+    Covered { presence, path, triton: made_with, gaps, ..none }
 }
 
 /// Which part of a file is wrong, and how.
@@ -125,8 +203,6 @@ fn reason(error: &Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::file::Document;
     use crate::row::{GROUP, K, M, N, Row};
@@ -154,11 +230,13 @@ mod tests {
             found(&sglang("3_6_0"), Engine::SGLANG, &LADDER[4..]),
             found(&name.build(Engine::SGLANG), Engine::VLLM, &LADDER),
         ];
-        let ask = |engine, triton: Option<&str>| {
+        let ask_beside = |strange, engine, triton: Option<&str>| {
             let triton: Option<Version> = triton.map(|triton| triton.parse().unwrap());
-            let covered = coverage(engine, &files, std::slice::from_ref(&name), triton.as_ref()).remove(0);
+            let wanted = [Wanted { name: name.clone(), of: Vec::new() }];
+            let covered = coverage(engine, &files, &wanted, triton.as_ref(), strange).remove(0);
             (covered.presence, covered.triton.map(|version| version.to_string()), covered.gaps.len())
         };
+        let ask = |engine, triton| ask_beside(None, engine, triton);
         let newest = Some("3.10.0".to_string());
         assert_eq!(ask(Engine::SGLANG, None), (Presence::Tuned, newest.clone(), 0));
         assert_eq!(ask(Engine::SGLANG, Some("3.10.0")), (Presence::Tuned, newest.clone(), 0));
@@ -166,5 +244,31 @@ mod tests {
         assert_eq!(ask(Engine::SGLANG, Some("3.7.0")), (Presence::OtherTriton, newest, 0));
         // A blank in its name, and vLLM does not find it.
         assert_eq!(ask(Engine::VLLM, None), (Presence::Missing, None, 18));
+        // SGLang's loader comes to its own version before it asks which others there are.
+        let strange = Some(Path::new("configs/triton_abc"));
+        assert_eq!(
+            ask_beside(strange, Engine::SGLANG, Some("3.10.0")),
+            (Presence::Tuned, Some("3.10.0".to_string()), 0)
+        );
+        assert_eq!(ask_beside(strange, Engine::SGLANG, Some("3.7.0")).0, Presence::Broken);
+    }
+
+    #[test]
+    fn a_file_says_which_models_ask_for_it() {
+        use crate::quantised::Storage;
+        use crate::shapes::Model;
+
+        let models = [32, 64].map(|hidden| Model::of_sizes([4, 32, hidden, 2], Storage::default()));
+        let ranks = [Ranks { tp: 1, ep: 1 }, Ranks { tp: 2, ep: 1 }];
+        let vendor = bluefin_common::arch::Vendor::Nvidia;
+        let spread = Spread::all(&models, Engine::VLLM, &ranks, vendor, crate::spread::Further::default()).unwrap().0;
+        let wanted = Wanted::all(&spread, Engine::VLLM, &["X".to_string()]);
+        let told: Vec<String> =
+            coverage(Engine::VLLM, &[], &wanted, None, None).iter().map(ToString::to_string).collect();
+        let expected = [
+            "E=4,N=32,device_name=X.json (4,32,32,2 tp=1 ep=1; 4,32,64,2 tp=1 ep=1): missing",
+            "E=4,N=16,device_name=X.json (4,32,32,2 tp=2 ep=1; 4,32,64,2 tp=2 ep=1): missing",
+        ];
+        assert_eq!(told, expected);
     }
 }

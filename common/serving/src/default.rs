@@ -1,6 +1,6 @@
 //! The row that an engine takes where no file has one: what `get_default_config` of each engine says.
 
-use bluefin_common::arch::{Architecture, Vendor};
+use bluefin_common::arch::{Architecture, ROWS, Vendor};
 
 use crate::engine::{Engine, Precision};
 use crate::row::{GROUP, K, M, N, Row, SPLIT_K, STAGES, WARPS};
@@ -44,7 +44,7 @@ impl Gpu {
     /// # Errors
     /// If none is.
     pub fn named(name: &str) -> Result<Self, String> {
-        let known = bluefin_common::arch::of(name).map(Self::of);
+        let known = ROWS.iter().find(|row| row.name == name).map(Self::of);
         known.ok_or_else(|| "expected an architecture, such as gfx942 or sm_90".to_string())
     }
 

@@ -23,6 +23,8 @@ pub struct EngineInfo {
     pub joins_h200: bool,
     /// Whether `/` in the name of a device becomes `_`, as blanks do, and several of them one.
     pub replaces_slashes: bool,
+    /// What it calls AMD's GPUs by the ids of their PCI devices, and what their driver calls those.
+    pub rocm_names: &'static [(&'static str, &'static [&'static str])],
     /// Whether names have `per_channel_quant=True` and `_down`.
     pub names_variants: bool,
     /// Whether N of weights of 4 bits counts the bytes that hold them, two numbers each.
@@ -70,6 +72,18 @@ pub enum Precision {
 
 use Precision::{Float32, Fp8W8A8, Fp8W8A16, Int4W4A16, Int8W8A8, Int8W8A16};
 
+/// The names that vLLM has for ids of PCI devices (`_ROCM_DEVICE_ID_NAME_MAP` of its `platforms/rocm.py`), where the driver has others for them:
+/// GPUs of several names have one id. Of other ids it takes what amdsmi calls the product, which no name of the driver's tells.
+static ROCM_NAMES: [(&str, &[&str]); 7] = [
+    ("AMD_Instinct_MI300X", &["AMD Instinct MI300X VF"]),
+    ("AMD_Instinct_MI325X", &["AMD Instinct MI325X VF"]),
+    ("AMD_Radeon_RX7900XTX", &["AMD Radeon RX 7900 XTX", "AMD Radeon RX 7900 XT", "AMD Radeon RX 7900 GRE"]),
+    ("AMD_Radeon_890M", &["AMD Radeon 890M Graphics"]),
+    ("AMD_Radeon_8060S", &["AMD Radeon 8060S Graphics"]),
+    ("AMD_Radeon_RX9070XT", &["AMD Radeon RX 9070 XT", "AMD Radeon RX 9070", "AMD Radeon RX 9070 GRE"]),
+    ("AMD_Radeon_R9700", &["AMD Radeon AI PRO R9700"]),
+];
+
 /// vLLM, as of 0.33: `fused_moe.py`, `benchmark_moe.py`.
 static VLLM: EngineInfo = EngineInfo {
     name: "vllm",
@@ -77,6 +91,7 @@ static VLLM: EngineInfo = EngineInfo {
     precisions: &[Fp8W8A8, Fp8W8A16, Int8W8A16, Int4W4A16, Float32],
     joins_h200: true,
     replaces_slashes: true,
+    rocm_names: &ROCM_NAMES,
     names_variants: false,
     names_packed: false,
     splits_groups: true,
@@ -111,6 +126,7 @@ static SGLANG: EngineInfo = EngineInfo {
     precisions: &[Fp8W8A8, Int8W8A8, Int8W8A16, Int4W4A16, Float32],
     joins_h200: false,
     replaces_slashes: false,
+    rocm_names: &[],
     names_variants: true,
     names_packed: true,
     splits_groups: false,
@@ -153,7 +169,11 @@ impl Engine {
     #[must_use]
     pub fn of_path(path: &Path) -> Self {
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let in_version = crate::version::Version::of_folder(path).is_some();
+        let folder = path
+            .parent()
+            .and_then(Path::file_name)
+            .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let in_version = folder.starts_with("triton_");
         let is_variant =
             ["_down.json", "per_channel_quant=", crate::name::CHANNELWISE].iter().any(|part| name.contains(part));
         if in_version || is_variant || name.contains("block_shape=[") && name.contains(", ") {
@@ -178,6 +198,10 @@ impl Engine {
                 (false, _) => word.push(character),
             }
             in_run = is_gap;
+        }
+        let is_called = |name: &&str| name.replace(' ', "_") == word;
+        if let Some((name, _)) = self.0.rocm_names.iter().find(|(_, names)| names.iter().any(is_called)) {
+            return (*name).to_string();
         }
         if self.0.joins_h200 && word.split('_').any(|part| part == "H200") { "NVIDIA_H200".to_string() } else { word }
     }
@@ -292,6 +316,10 @@ mod tests {
         };
         differ("NVIDIA H200 NVL", "NVIDIA_H200", "NVIDIA_H200_NVL");
         differ("A  B/C", "A_B_C", "A__B/C");
+        // By ids of PCI devices.
+        differ("AMD Instinct MI300X VF", "AMD_Instinct_MI300X", "AMD_Instinct_MI300X_VF");
+        differ("AMD Radeon RX 7900 XTX", "AMD_Radeon_RX7900XTX", "AMD_Radeon_RX_7900_XTX");
+        same("AMD Instinct MI300X HF", "AMD_Instinct_MI300X_HF");
         differ(" A ", "_A_", "_A_");
         differ("GH200 480GB", "GH200_480GB", "GH200_480GB");
     }

@@ -82,17 +82,50 @@ pub fn list(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// The config files of a folder, and the folders of Triton's versions in it.
+/// Folders that SGLang's loader takes for those of versions of Triton, and that are of none.
+///
+/// # Errors
+/// If the system does not let a folder be read.
+pub fn strange_folders(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    let mut strange = Vec::new();
+    for path in paths.iter().filter(|path| path.is_dir()) {
+        for folder in entries(path)?.1 {
+            if !is_of_version(&folder) {
+                strange.push(folder);
+            }
+        }
+    }
+    Ok(strange)
+}
+
+/// Whether the loader can put a folder in the order of versions, by the numbers in its name.
+fn is_of_version(folder: &Path) -> bool {
+    let name = name_of(folder);
+    let numbers = name.strip_prefix(VERSIONED).unwrap_or_default();
+    numbers.split(['_', '.']).all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// What names of folders of versions begin with.
+const VERSIONED: &str = "triton_";
+/// The folder in the one that SGLANG_MOE_CONFIG_DIR names.
+const CONFIGS: &str = "configs";
+
+/// The config files of a folder, also those that are misnamed by their case, and the folders of Triton's versions in it or in its `configs`.
 fn entries(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Error> {
     let (mut files, mut folders) = (Vec::new(), Vec::new());
     for entry in folder.read_dir().map_err(Error::at(folder))? {
         let path = entry.map_err(Error::at(folder))?.path();
         let name = name_of(&path);
-        let begins = name.starts_with("E=") || name.starts_with("N=");
-        if begins && name.ends_with(".json") && path.is_file() {
+        let lower = name.to_ascii_lowercase();
+        let begins = lower.starts_with("e=") || lower.starts_with("n=");
+        if begins && lower.ends_with(".json") && path.is_file() {
             files.push(path);
-        } else if name.starts_with("triton_") && path.is_dir() {
+        } else if name.starts_with(VERSIONED) && path.is_dir() {
             folders.push(path);
+        } else if name == CONFIGS && path.is_dir() {
+            let (own, below) = entries(&path)?;
+            files.extend(own);
+            folders.extend(below);
         }
     }
     files.sort();
@@ -119,5 +152,23 @@ mod tests {
             found.iter().map(|file| (file.engine, file.folder.is_some(), file.document.is_ok())).collect();
         assert_eq!(told, [(Engine::VLLM, false, false), (Engine::SGLANG, true, true)]);
         assert!(found[1].name.as_ref().unwrap().down);
+    }
+
+    #[test]
+    fn what_looks_like_a_mistake_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = [folder.path().to_path_buf()];
+        for file in ["e=8,n=64,device_name=X.json", "E=8,N=64,device_name=X.JSON", "E=8,N=64,device_name=X.json"] {
+            std::fs::write(folder.path().join(file), "{}").unwrap();
+        }
+        assert_eq!(list(&paths).unwrap().len(), 3);
+        for version in ["triton_3_6_0", "triton_abc", "triton_3_5_1+rocm7_1_0"] {
+            std::fs::create_dir_all(folder.path().join("configs").join(version)).unwrap();
+        }
+        let inside = folder.path().join("configs/triton_3_6_0/E=8,N=64,device_name=X.json");
+        std::fs::write(&inside, "{}").unwrap();
+        assert!(list(&paths).unwrap().contains(&inside), "as SGLANG_MOE_CONFIG_DIR has them");
+        let strange: Vec<String> = strange_folders(&paths).unwrap().iter().map(|path| name_of(path)).collect();
+        assert_eq!(strange, ["triton_3_5_1+rocm7_1_0", "triton_abc"]);
     }
 }

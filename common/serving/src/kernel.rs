@@ -32,8 +32,8 @@ pub enum Routing {
     Uniform,
     /// The nth expert n to this power times less often than the first.
     Zipf(f64),
-    /// As often as was recorded.
-    Counts(Vec<u32>),
+    /// As often as was recorded, and where: what errors name.
+    Counts(Vec<u32>, String),
 }
 
 /// What a spec is made for.
@@ -200,15 +200,15 @@ impl<'a> Asked<'a> {
         if topk > experts {
             return wrong(format!("{topk} experts a token"), format!("at most {experts}: a rank has no more (--ep)"));
         }
-        let Routing::Counts(counts) = self.routing else { return Ok(()) };
+        let Routing::Counts(counts, from) = self.routing else { return Ok(()) };
         if counts.len() != experts as usize {
             let expected = format!("{experts}, one for each expert of a rank");
-            return wrong(format!("{} in the list of --routing", counts.len()), expected);
+            return wrong(format!("{} in the list of --routing, {from}", counts.len()), expected);
         }
         let taken = counts.iter().filter(|count| **count > 0).count();
         if taken < topk as usize {
             let expected = format!("at least {topk}, as a token has so many experts");
-            return wrong(format!("{taken} above 0 in the list of --routing"), expected);
+            return wrong(format!("{taken} above 0 in the list of --routing, {from}"), expected);
         }
         Ok(())
     }

@@ -92,13 +92,47 @@ pub fn merge(
     }
     let versions = |file: &ConfigFile, found: &Found| found.folder.clone().or(file.version.clone());
     let pair = versions(base, base_found).zip(versions(&other, other_found));
-    if let Some((ours, theirs)) = pair.filter(|(ours, theirs)| !any_triton && ours != theirs) {
+    if let Some((ours, theirs)) = pair.as_ref().filter(|(ours, theirs)| !any_triton && ours != theirs) {
         let expected = format!("{ours}, as the first file says; --any-triton takes rows of others nevertheless");
         return Err(wrong("triton_version", theirs.to_string(), expected));
     }
     let rows: Vec<(i64, Row)> =
         other.rows().map(|(size, row)| (size, carried(row, other_found.engine, base_found.engine, name))).collect();
-    Ok(rows.into_iter().map(|(size, row)| Told { size, fate: bring(base, base_found, size, row, policy) }).collect())
+    let told: Vec<Told> =
+        rows.into_iter().map(|(size, row)| Told { size, fate: bring(base, base_found, size, row, policy) }).collect();
+    let is_brought = |told: &Told| matches!(told.fate, Fate::Added | Fate::Replaced);
+    if pair.is_some_and(|(ours, theirs)| ours != theirs) && told.iter().any(is_brought) {
+        // No version is that of all rows now.
+        base.set_version(None);
+    }
+    Ok(told)
+}
+
+/// Brings rows that were tuned into what an earlier file of the same layer has, as long as both are of the same Triton. Else the new rows alone
+/// are the file; told is what is left out then.
+#[must_use]
+pub fn kept(tuned: ConfigFile, before: ConfigFile, in_folder: bool) -> (ConfigFile, Option<String>) {
+    let others: Vec<i64> = before.rows().map(|(size, _)| size).filter(|size| tuned.row(*size).is_none()).collect();
+    if others.is_empty() {
+        return (tuned, None);
+    }
+    if !in_folder && (before.version.is_none() || before.version != tuned.version) {
+        let shown = |version: Option<&crate::version::Version>| {
+            version.map_or("an unknown Triton".to_string(), |version| format!("Triton {version}"))
+        };
+        let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+        let (made_with, by) = (shown(before.version.as_ref()), shown(tuned.version.as_ref()));
+        let note = format!(
+            "the file's rows for {} were made with {made_with}, not with {by}: they are gone",
+            others.join(", ")
+        );
+        return (tuned, Some(note));
+    }
+    let mut whole = before;
+    for (size, row) in tuned.rows() {
+        whole.set(size, row.clone());
+    }
+    (whole, None)
 }
 
 fn named(found: &Found) -> Result<&FileName, Error> {

@@ -270,6 +270,9 @@ mod tests {
         assert_eq!(built("N=512,K=4096,device_name=X.json", Engine::VLLM), Err(None));
         let groups = "E=8,N=64,device_name=X,dtype=int4_w4a16,block_shape=[128,128].json";
         assert_eq!(built(groups, Engine::VLLM), Err(None));
+        let by_driver = "E=8,N=7168,device_name=AMD_Radeon_RX_7900_XTX.json";
+        let expected = Err(Some("E=8,N=7168,device_name=AMD_Radeon_RX7900XTX.json".to_string()));
+        assert_eq!(built(by_driver, Engine::VLLM), expected);
         let blank = "E=8,N=64,device_name=AMD Instinct MI300X.json";
         let built = FileName::parse(blank).unwrap().is_built(blank, Engine::VLLM);
         assert_eq!(built, Err(Some("E=8,N=64,device_name=AMD_Instinct_MI300X.json".to_string())));

@@ -106,6 +106,28 @@ fn scales_of_channels_are_asked_for() {
     assert!(error.contains(".json: expected a file for fp8_w8a8 without blocks"), "{error}");
 }
 
+/// What its rows are worth makes no difference while no loader asks for it.
+#[test]
+fn a_file_that_no_loader_asks_for_is_told() {
+    let Some(bench) = Bench::new() else { return };
+    let verify = |name: &str, more: &[&str], code| {
+        std::fs::write(bench.folder().join(name), rows_of(&[RUNS])).unwrap();
+        let verify = ["verify", name, "--hidden", "16", "--topk", "1", "--device", "gpu", "--fix"];
+        text(&expect(&mut bench.command(&[&verify[..], more].concat()), code).stderr)
+    };
+    let blank = verify(&VERIFIED.replace('_', " ").replace("device name", "device_name"), &[], 1);
+    assert!(blank.contains(&format!("found a name that vllm's loader never builds, expected {VERIFIED}")), "{blank}");
+    let integers = verify(&VERIFIED.replace(".json", ",dtype=int8_w8a8.json"), &[], 1);
+    assert!(integers.contains("found a file of a type or a variant that vllm's loader never asks for"), "{integers}");
+    // vLLM's names do not tell int8_w8a8 from 16 bits.
+    let plain = "note: E=2,N=16,device_name=AMD_Instinct_MI300X.json: the name has no type: taken for bf16; --dtype int8_w8a8 says";
+    assert!(verify(VERIFIED, &[], 0).contains(plain));
+    assert!(!verify(VERIFIED, &["--dtype", "int8_w8a8"], 0).contains("taken for"));
+    assert!(!verify(VERIFIED, &["--ungated"], 0).contains("error"));
+    let named = verify(&VERIFIED.replace(".json", ",dtype=fp8_w8a8.json"), &["--dtype", "int8_w8a8"], 1);
+    assert!(named.contains("expected a name without a type for --dtype int8_w8a8"), "{named}");
+}
+
 /// The rest keeps its row.
 #[test]
 fn for_a_row_that_loses_another_is_searched_for() {

@@ -1,5 +1,30 @@
 //! The rules of a check, and how bad it is to break them.
 
+/// Columns of the list of rules, and of what stands before what a rule is about.
+const COLUMNS: usize = 80;
+const HEAD: usize = 24;
+
+/// The rules for people: name, severity, and what breaks it, over as many lines as that takes.
+#[must_use]
+pub fn listing() -> String {
+    let mut text = String::new();
+    for rule in Rule::ALL {
+        let mut line = format!("{:<14} {:<8}", rule.name(), rule.severity().to_string());
+        for word in rule.about().split(' ') {
+            if line.len() + 1 + word.len() > COLUMNS {
+                text.push_str(&line);
+                text.push('\n');
+                line = " ".repeat(HEAD - 1);
+            }
+            line.push(' ');
+            line.push_str(word);
+        }
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text.trim_end().to_string()
+}
+
 bluefin_common::check_rules! {
     Torn "torn" Error "The file is no JSON, or no object: the engine stops when it loads it"
     Name "name" Error "No loader of the engine builds this name, so the file is never read"

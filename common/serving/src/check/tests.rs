@@ -206,7 +206,9 @@ fn a_name_of_many_gpus_needs_to_be_told_which() {
     assert_eq!(of(None), [(Rule::Device, expected.to_string())]);
     let bytes = "64x64x64 g1 s20: found 311296 bytes of shared memory a block, of at most 65536";
     assert_eq!(of(Some("gfx1151")), [(Rule::Memory, bytes.to_string())]);
-    assert!(Gpu::named("x90").unwrap_err().contains("expected an architecture"));
+    for wrong in ["x90", "gfx000"] {
+        assert!(Gpu::named(wrong).unwrap_err().contains("expected an architecture"), "{wrong}");
+    }
     // It is not said of another vendor's.
     let intel = found("E=8,N=64,device_name=Intel_Arc.json", &text);
     let strictness = Strictness { allow: [Rule::Gap].into(), gpu: Gpu::named("gfx1151").ok(), ..Strictness::default() };

@@ -146,7 +146,7 @@ fn buffers(asked: &Asked<'_>, operands: Operands, text: &mut String) {
     let spread = match asked.routing {
         Routing::Uniform => "routing = \"uniform\"".to_string(),
         Routing::Zipf(exponent) => format!("routing = \"zipf\", exponent = {exponent:?}"),
-        Routing::Counts(counts) => format!("routing = \"counts\", counts = {counts:?}"),
+        Routing::Counts(counts, _) => format!("routing = \"counts\", counts = {counts:?}"),
     };
     add(
         "topk_ids",

@@ -118,3 +118,31 @@ fn rows_of_products_are_brought_over_as_they_are() {
     );
     assert_eq!((told[1].fate.clone(), config.row(2)), (Fate::Added, Some(&row(16, 64))));
 }
+
+#[test]
+fn a_file_with_rows_of_two_versions_says_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "E=8,N=128,device_name=NVIDIA_H200.json";
+    let base = file(&folder.path().join("one"), name, Some("3.4.0"), &[(1, row(16, 64))]);
+    let other = |rows: &[(i64, Row)]| file(&folder.path().join("two"), name, Some("3.9.0"), rows);
+    let version = |other: &Found| merged(&base, other, Policy::Newest, true).unwrap().0.version;
+    assert_eq!(version(&other(&[(2, row(32, 64))])), None);
+    assert_eq!(version(&other(&[(1, row(16, 64))])), Some("3.4.0".parse().unwrap()), "nothing was brought");
+}
+
+#[test]
+fn rows_beside_those_that_are_tuned_again_stay() {
+    let of = |version: Option<&str>, rows: &[(i64, Row)]| {
+        ConfigFile::of(Engine::VLLM, version.map(|version| version.parse().unwrap()), rows.iter().cloned())
+    };
+    let tuned = of(Some("3.6.0"), &[(1, row(32, 64))]);
+    let before = |version| of(version, &[(1, row(16, 64)), (8, row(16, 128))]);
+    let (whole, note) = kept(tuned.clone(), before(Some("3.6.0")), false);
+    assert_eq!((whole, note), (of(Some("3.6.0"), &[(1, row(32, 64)), (8, row(16, 128))]), None));
+    let (alone, note) = kept(tuned.clone(), before(Some("3.4.0")), false);
+    let expected = "the file's rows for 8 were made with Triton 3.4.0, not with Triton 3.6.0: they are gone";
+    assert_eq!((alone, note.as_deref()), (tuned.clone(), Some(expected)));
+    assert!(kept(tuned.clone(), before(None), false).1.unwrap().contains("an unknown Triton"));
+    // SGLang's folders say it.
+    assert!(kept(tuned, before(None), true).0.row(8).is_some());
+}
