@@ -70,6 +70,12 @@ impl ModelArgs {
     /// not be spread are told by `note`, where there are others.
     pub fn spread(&self, gemms: bool, note: impl Fn(&str)) -> anyhow::Result<Vec<Spread>> {
         let ranks = self.engine.ranks(&self.tp, &self.ep).map_err(usage)?;
+        let makers = self.gpu.iter().filter_map(|gpu| architecture_of(gpu)).map(|row| row.vendor);
+        if self.engine == Engine::SGLANG && makers.clone().zip(makers.skip(1)).any(|(one, other)| one != other) {
+            return Err(usage(
+                "--gpu: found GPUs of two makers, expected those of one: SGLang makes shared experts others on some alone",
+            ));
+        }
         let further = Further { gemms, down: self.down };
         let (all, left_out) =
             Spread::all(&self.models()?, self.engine, &ranks, self.vendor(), further).map_err(usage)?;

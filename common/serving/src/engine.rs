@@ -10,6 +10,24 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Engine(&'static EngineInfo);
 
+/// Behind the type of products whose weights have a scale for each channel, in names.
+pub(crate) const CHANNELWISE: &str = "_channelwise";
+
+/// Keys of rows for products with quantised weights: block sizes, and options of Triton's.
+pub(crate) const OF_PRODUCTS: [&str; 11] = [
+    "BLOCK_SIZE_M",
+    "BLOCK_SIZE_N",
+    "BLOCK_SIZE_K",
+    "GROUP_SIZE_M",
+    "num_warps",
+    "num_stages",
+    "waves_per_eu",
+    "matrix_instr_nonkdim",
+    "kpack",
+    "num_ctas",
+    "maxnreg",
+];
+
 /// What differs between engines.
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EngineInfo {
@@ -174,8 +192,7 @@ impl Engine {
             .and_then(Path::file_name)
             .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let in_version = folder.starts_with("triton_");
-        let is_variant =
-            ["_down.json", "per_channel_quant=", crate::name::CHANNELWISE].iter().any(|part| name.contains(part));
+        let is_variant = ["_down.json", "per_channel_quant=", CHANNELWISE].iter().any(|part| name.contains(part));
         if in_version || is_variant || name.contains("block_shape=[") && name.contains(", ") {
             Self::SGLANG
         } else {
@@ -215,7 +232,7 @@ impl Engine {
     /// Whether the launcher of products takes it.
     #[must_use]
     pub fn knows_product_key(self, key: &str) -> bool {
-        crate::row::OF_PRODUCTS.contains(&key) || self.0.product_keys.contains(&key)
+        OF_PRODUCTS.contains(&key) || self.0.product_keys.contains(&key)
     }
 }
 

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::Value as Json;
 
-use crate::engine::Engine;
+use crate::engine::{CHANNELWISE, Engine};
 use crate::error::Error;
 use crate::python;
 use crate::row::Row;
@@ -129,8 +129,7 @@ impl ConfigFile {
     pub fn of_document(path: &Path, document: Document, engine: Engine) -> Result<Self, Error> {
         let mut version = None;
         let (mut rows, mut nulls) = (IndexMap::new(), BTreeSet::new());
-        let may_be_null =
-            path.file_name().is_some_and(|name| name.to_string_lossy().contains(crate::name::CHANNELWISE));
+        let may_be_null = path.file_name().is_some_and(|name| name.to_string_lossy().contains(CHANNELWISE));
         for (key, value) in document.fields {
             if key == VERSION_KEY && engine.info().has_version_key {
                 version = Some(

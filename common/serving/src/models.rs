@@ -127,6 +127,8 @@ pub static FAMILIES: &[ModelFamily] = &[
         names: &[
             "Qwen3_5MoeForCausalLM",
             "Qwen3_5MoeForConditionalGeneration",
+            "AfmoeForCausalLM",
+            "K2HorizonForCausalLM",
             "BailingMoeV2_5ForCausalLM",
             "ExaoneMoEForCausalLM",
             "ExaoneMoeForCausalLM",
@@ -138,7 +140,7 @@ pub static FAMILIES: &[ModelFamily] = &[
         ..COMMON
     },
     ModelFamily {
-        names: &["AfmoeForCausalLM", "AliceAIForCausalLM", "K2HorizonForCausalLM", "Param2MoEForCausalLM"],
+        names: &["AliceAIForCausalLM", "Param2MoEForCausalLM"],
         only: Some(Engine::VLLM),
         attention: Attention::Other,
         ..COMMON

@@ -4,10 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::engine::{Engine, Precision};
-
-/// Behind the type of products whose weights have a scale for each channel.
-pub(crate) const CHANNELWISE: &str = "_channelwise";
+use crate::engine::{CHANNELWISE, Engine, Precision};
 
 /// What a config file is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

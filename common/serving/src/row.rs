@@ -19,9 +19,6 @@ pub const USE_TMA: &str = "USE_TMA";
 pub const SWAP_AB: &str = "SWAP_AB";
 pub const MAXNREG: &str = "maxnreg";
 
-/// Keys of rows for products with quantised weights: block sizes, and options of Triton's.
-pub const OF_PRODUCTS: [&str; 11] = [M, N, K, GROUP, WARPS, STAGES, WAVES, NONKDIM, KPACK, "num_ctas", MAXNREG];
-
 /// Block sizes and launch options by name, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

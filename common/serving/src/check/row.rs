@@ -6,13 +6,11 @@ use serde_json::Value as Json;
 use super::{Findings, Rule, Strictness, gpu_of, row_of};
 use crate::default::Gpu;
 use crate::device::architecture_of;
-use crate::engine::{Engine, Precision};
+use crate::engine::{Engine, OF_PRODUCTS, Precision};
 use crate::files::Found;
 use crate::fit::{COUNTS, MOST_THREADS, POWERS_OF_TWO, compiler_fails, least_k, misfit, wave};
 use crate::name::Layer;
-use crate::row::{
-    GROUP, K, KPACK, M, MAXNREG, N, NONKDIM, OF_PRODUCTS, Row, SPLIT_K, STAGES, SWAP_AB, USE_TMA, WARPS, WAVES,
-};
+use crate::row::{GROUP, K, KPACK, M, MAXNREG, N, NONKDIM, Row, SPLIT_K, STAGES, SWAP_AB, USE_TMA, WARPS, WAVES};
 use crate::space::launched;
 use crate::version::Version;
 

@@ -210,8 +210,8 @@ fn what_is_no_such_model_is_one_error() {
     let expected =
         "config.json: num_local_experts: found \"8\", expected a number of experts, a whole number from 1 on";
     assert_eq!(odd, expected);
-    let afmoe = QWEN3.replace("Qwen3MoeForCausalLM", "AfmoeForCausalLM");
-    let other = spread(&afmoe, Engine::SGLANG, 1, 1);
+    let alice = QWEN3.replace("Qwen3MoeForCausalLM", "AliceAIForCausalLM");
+    let other = spread(&alice, Engine::SGLANG, 1, 1);
     assert!(other.contains("found an architecture that sglang has no model of its own for"), "{other}");
     assert!(spread(MIXTRAL, Engine::SGLANG, 2, 4).contains("expected a divisor of --tp"));
     assert!(spread(MIXTRAL, Engine::VLLM, 8, 4).contains("expected a multiple of --tp"));
