@@ -14,8 +14,8 @@ struct Channels {
     DEVICE int count() const { return CHANNELS > 0 ? CHANNELS : 1 << shift; }
     DEVICE int tap(int k) const { return CHANNELS > 0 ? k / CHANNELS : k >> shift; }
     DEVICE int channel(int k) const { return CHANNELS > 0 ? k % CHANNELS : k & ((1 << shift) - 1); }
-    // Whether no vector of V is of two taps.
-    template <int V> DEVICE static constexpr bool hold() { return CHANNELS > 0 ? CHANNELS % V == 0 : 8 % V == 0; }
+    // Vectors of so many elements, or of a divisor of it, are never of two taps.
+    static constexpr int align = CHANNELS > 0 && CHANNELS % 8 != 0 ? CHANNELS & -CHANNELS : 8;
 };
 
 // Where the workspace goes on behind so many elements.
@@ -61,6 +61,7 @@ DEVICE void filters_by_tap(const Element* from, Element* to, int in_channels, in
 // dilation) / stride, where that divides.
 template <bool FORWARD> struct TapPixels {
     static constexpr bool along_k = true, gathers = false;
+    static constexpr int align = Channels::align;
     const Element* data;
     Channels channels;
     // Channels of all groups; what is read, height x width of `images`; what `outer` counts.
@@ -84,7 +85,7 @@ template <bool FORWARD> struct TapPixels {
         if ((SH > 1 && y % SH != 0) || (SW > 1 && x % SW != 0)) return {s.image, -1, 0};
         return {s.image, y / SH, x / SW};
     }
-    template <int V> DEVICE static constexpr bool contiguous() { return Channels::hold<V>(); }
+    template <int V> DEVICE static constexpr bool contiguous() { return align % V == 0; }
     DEVICE const Element* address(Slot s, int k) const {
         const Slot at = met(s, k);
         return data + (((at.image + at.y) * width + at.x) * all_channels + channels.channel(k));
@@ -110,6 +111,7 @@ template <bool FORWARD> struct TapPixels {
 // Backward. Element (outer, k): weight of input channel `outer`, of a multiple of ALIGN, at the output channel and the tap of k.
 template <int ALIGN> struct TapWeights {
     static constexpr bool along_k = false, gathers = false;
+    static constexpr int align = ALIGN;
     const Element* data;
     Channels channels;
     int in_channels;
@@ -141,6 +143,7 @@ template <int ALIGN> struct TapWeights {
 // k of all images.
 struct TapChannels {
     static constexpr bool along_k = false, gathers = false;
+    static constexpr int align = Channels::align;
     const Element* data;
     Channels channels;
     Conv of;
@@ -164,7 +167,7 @@ struct TapChannels {
         const int y = s.y + pixel / of.ow * SH, x = s.x + pixel % of.ow * SW;
         return {image * of.h + y, x, image < of.n && (unsigned)y < (unsigned)of.h && (unsigned)x < (unsigned)of.w};
     }
-    template <int V> DEVICE static constexpr bool contiguous() { return Channels::hold<V>(); }
+    template <int V> DEVICE static constexpr bool contiguous() { return align % V == 0; }
     DEVICE const Element* address(Slot s, int k) const {
         const Met at = met(s, k);
         return data + ((at.row * of.w + at.column) * of.c + channels.channel(s.outer));

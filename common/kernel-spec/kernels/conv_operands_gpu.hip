@@ -69,6 +69,7 @@ DEVICE Vec<Element, V> load_pixels(const Images<const Element>& of, const Elemen
 // Element (outer, k): channel k of pixel `outer` of all images, whose pixels are a multiple of ALIGN.
 template <int ALIGN> struct PixelColumns {
     static constexpr bool along_k = false, gathers = false;
+    static constexpr int align = ALIGN;
     const Element* data;
     Images<const Element> of;
 
@@ -95,6 +96,7 @@ template <int ALIGN> DEVICE PixelColumns<ALIGN> pixel_columns(const Images<const
 // Element (outer, k): channel `outer` of pixel k of all images, whose pixels are a multiple of ALIGN.
 template <int ALIGN> struct PixelRows {
     static constexpr bool along_k = true, gathers = false;
+    static constexpr int align = ALIGN;
     const Element* data;
     Images<const Element> of;
 
@@ -155,6 +157,7 @@ constexpr int TAPS = FY * FX;
 // Forward. Element (outer, k): the input under tap k % TAPS of output pixel `outer`, channel k / TAPS.
 struct InputPatches {
     static constexpr bool along_k = false, gathers = true;
+    static constexpr int align = 1;
     const Element* data;
     Conv of;
 
@@ -179,6 +182,7 @@ struct InputPatches {
 // Backward. Element (outer, k): the output gradient that met input pixel `outer` through tap k % TAPS, channel k / TAPS.
 struct OutputPatches {
     static constexpr bool along_k = false, gathers = true;
+    static constexpr int align = 1;
     const Element* data;
     Conv of;
 
@@ -203,6 +207,7 @@ struct OutputPatches {
 // Backward. Element (outer, k): weight of input channel `outer`, output channel k / TAPS, tap k % TAPS.
 struct WeightsByInput {
     static constexpr bool along_k = true, gathers = true;
+    static constexpr int align = 1;
     const Element* data;
     Conv of;
 
@@ -227,6 +232,7 @@ struct WeightsByInput {
 // Weights. Element (outer, k): the input under tap outer % TAPS of channel outer / TAPS at output pixel k of all images.
 struct InputTaps {
     static constexpr bool along_k = true, gathers = true;
+    static constexpr int align = 1;
     const Element* data;
     Conv of;
 

@@ -17,8 +17,8 @@ template <class Operand, class Layout, int OUTER, int THREADS> struct SliceMover
     static constexpr bool COPIED = COPIES && !Operand::gathers;
     static constexpr bool K_FIRST = !COPIED || Operand::along_k;
     static constexpr int SIZE = OUTER * BK;
-    static constexpr int WIDE = Operand::along_k || Operand::gathers ? 1 : COPIED ? VEC : VEC < 4 ? VEC : 4;
-    static constexpr int DEEP = Operand::along_k ? VEC : COPIED ? 1 : Operand::gathers ? 8 : 4;
+    static constexpr int WIDE = Operand::along_k || Operand::gathers ? 1 : COPIED || VECTOR<Operand> < 4 ? VECTOR<Operand> : 4;
+    static constexpr int DEEP = Operand::along_k ? VECTOR<Operand> : COPIED ? 1 : Operand::gathers ? 8 : 4;
     static constexpr int BLOCKS = SIZE / (WIDE * DEEP);
     static constexpr int ITEMS = (BLOCKS + THREADS - 1) / THREADS;
     // Blocks side by side along the index that is contiguous in memory. Where the threads fill whole rows of them, a

@@ -2,13 +2,14 @@
 // block of C a workgroup; where A, B and C lie in memory is the business of operands. An operand has
 //   along_k     which index is contiguous in memory: k, or the other one (a row of A, a column of B: `outer`)
 //   gathers     whether its elements must be found one by one; an operand that does not is dense
+//   align       by what the length of its lines divides (up to 8, and as far as VEC makes use of it), 1 where it gathers
 //   slot(outer) what depends on `outer` only, worked out once, before the loop over k
 //   load<V>     V elements from (outer, k) on, along its contiguous index (a gathering one that is not along_k: V is 1);
 //               zero outside the tensor
 // and, when dense, so that a copy engine may do the work,
-//   contiguous<V>()   every vector of V (that begins at a multiple of V) is aligned and either exists whole or not at all; the compiler
-//                     knows it, from the ALIGN_A, ALIGN_B or ALIGN_C by which lines divide: both ways of moving a slice, unrolled, are two to
-//                     four times the work for a compiler
+//   contiguous<V>()   every vector of V (that begins at a multiple of V) is aligned and either exists whole or not at all: `align` is a
+//                     multiple of V. ALIGN_A, ALIGN_B and ALIGN_C are compiled in, as both ways of moving a slice, unrolled, are two to four
+//                     times the work for a compiler
 //   address, inside   where such a vector starts and whether it exists.
 // An output has store<V>: V columns of one row, what lies outside the tensor is dropped.
 #pragma once
@@ -20,10 +21,16 @@ template <int V> DEVICE Vec<Element, V> load_vector(const Element* from, bool in
     return out;
 }
 
+#if defined(VEC)
+// Elements that are moved at once: VEC, or fewer where lines are no multiples of it. Of odd lines they are taken one by one.
+template <class Operand> constexpr int VECTOR = Operand::align == 1 || Operand::align > VEC ? VEC : Operand::align;
+#endif
+
 // A matrix in memory. Contiguous along k: element (outer, k) is data[outer * line + k], else data[k * line + outer].
 // Its lines are multiples of ALIGN elements.
 template <bool ALONG_K, int ALIGN> struct Matrix {
     static constexpr bool along_k = ALONG_K, gathers = false;
+    static constexpr int align = ALIGN;
     const Element* data;
     int outers, depth;
     // From one line to the next, more than is seen of it where groups lie side by side.

@@ -11,7 +11,7 @@ constexpr int UNROLLED = UNROLL;
 // The part of a slice that a thread moves: ITEMS vectors of WIDTH, from memory into registers, then into shared memory,
 // where a slice lies as [k][outer], so that a thread's sums read vectors. The padding keeps rows of one column apart.
 template <class Operand, int OUTER> struct SliceMover {
-    static constexpr int WIDTH = Operand::gathers && !Operand::along_k ? 1 : VEC;
+    static constexpr int WIDTH = Operand::gathers && !Operand::along_k ? 1 : VECTOR<Operand>;
     static constexpr int VECTORS = OUTER * BK / WIDTH;
     static constexpr int ITEMS = (VECTORS + TILE_THREADS - 1) / TILE_THREADS;
     static constexpr int STRIDE = OUTER + 4;
