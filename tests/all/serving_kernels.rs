@@ -99,6 +99,12 @@ fn every_config_is_checked_against_plain_sums() {
         let spec = bench.spec("4,64,128,2", &[more, &["--tokens", "8"]].concat());
         assert_eq!(bench.checked(&spec, 8, 1), (2, 2), "{more:?}");
     }
+    // Experts without a gate: the first product has half the columns.
+    for more in [&["--ungated"][..], &["--ungated", "--dtype", "fp8_w8a8", "--block-shape", "64,64"]] {
+        let spec = bench.spec("4,64,128,2", &[more, &["--tokens", "8"]].concat());
+        assert!(std::fs::read_to_string(&spec).unwrap().contains("\"wide = intermediate\""));
+        assert_eq!(bench.checked(&spec, 8, 1), (2, 2), "{more:?}");
+    }
     // A tile of the wrong expert is found, whatever the rounding.
     let source = spec.parent().unwrap().join("fused_moe.py");
     let wrong =

@@ -107,24 +107,34 @@ enum Excluded {
     Everywhere,
 }
 
-/// Names of single layers count for nothing: the others of the model are quantised.
+/// Each format has a list of its own. Names of single layers count for nothing: the others of the model are quantised.
 fn excluded(said: &Json) -> Excluded {
-    let lists = ["ignore", "ignored_layers", "modules_to_not_convert", "exclude_modules"];
+    let is_fp8 = field(said, "quant_method").and_then(Json::as_str) == Some("fp8");
+    let is_compressed = field(said, "config_groups").is_some();
+    let lists: &[&str] = match (is_fp8, is_compressed) {
+        (true, _) => &["ignored_layers", "modules_to_not_convert"],
+        (false, true) => &["ignore"],
+        (false, false) => &["modules_to_not_convert", "exclude_modules", "ignore"],
+    };
     let names = lists.iter().filter_map(|list| field(said, list)?.as_array()).flatten().filter_map(Json::as_str);
+    let excluded_by = |name: &str| match (names_experts(name), is_fp8, is_compressed) {
+        (false, ..) => Excluded::Nowhere,
+        // Parts of a path, which vLLM asks for as a whole.
+        (true, true, _) if name.rsplit('.').next() == Some("experts") => Excluded::BySglang,
+        (true, true, _) => Excluded::Nowhere,
+        // A regular expression, or the whole path of one product.
+        (true, false, true) if !name.starts_with("re:") => Excluded::Nowhere,
+        (true, false, _) => Excluded::Everywhere,
+    };
     names.map(excluded_by).max().unwrap_or(Excluded::Nowhere)
 }
 
-fn excluded_by(name: &str) -> Excluded {
-    let is_pattern = name.starts_with("re:") || name.contains('*');
-    let mut parts =
-        name.trim_start_matches("re:").split(|character: char| !character.is_alphanumeric() && character != '_');
-    let names_experts = parts.clone().any(|part| part == "experts");
-    let names_layers = parts.any(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
-    match (names_experts && !names_layers, is_pattern) {
-        (false, _) => Excluded::Nowhere,
-        (true, true) => Excluded::Everywhere,
-        (true, false) => Excluded::BySglang,
-    }
+/// Whether a name is of the experts of all layers.
+fn names_experts(name: &str) -> bool {
+    let is_of_word = |character: char| character.is_alphanumeric() || character == '_';
+    let mut parts = name.trim_start_matches("re:").split(|character| !is_of_word(character));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    parts.clone().any(|part| part == "experts") && !parts.any(is_number)
 }
 
 /// Whether a config leaves shared experts in 16 bits.
@@ -245,10 +255,18 @@ mod tests {
             let quantised = of(&format!(r#"{{"quant_method": "fp8", {said}}}"#)).unwrap();
             (quantised.storage.dtype.is_some(), quantised.is_plain_for_sglang)
         };
-        assert_eq!(fp8(r#""ignore": ["lm_head", "re:.*mlp.experts.*"]"#), (false, false));
-        assert_eq!(fp8(r#""ignore": ["re:.*mlp.shared_experts.*", "re:.*mlp.gate$"]"#), (true, false));
         // vLLM asks for the whole path of a layer.
         assert_eq!(fp8(r#""modules_to_not_convert": ["mlp.experts"]"#), (true, true));
         assert_eq!(fp8(r#""modules_to_not_convert": ["model.layers.61.mlp.experts"]"#), (true, false));
+        let others = |said: &str| of(&format!("{{{said}}}")).unwrap().storage.dtype.is_some();
+        let group =
+            r#""config_groups": {"group_0": {"weights": {"type": "float", "num_bits": 8}, "input_activations": {}}}"#;
+        assert!(!others(&format!(r#"{group}, "ignore": ["lm_head", "re:.*mlp.experts.*"]"#)));
+        assert!(others(&format!(
+            r#"{group}, "ignore": ["re:.*mlp.shared_experts.*", "re:.*mlp.gate$", "mlp.experts"]"#
+        )));
+        assert!(!others(
+            r#""quant_method": "awq", "bits": 4, "group_size": 128, "modules_to_not_convert": ["mlp.experts"]"#
+        ));
     }
 }
