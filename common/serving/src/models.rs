@@ -47,6 +47,8 @@ pub enum Fused {
     QwenNext,
     /// If it is as large as the others, and stored as they are.
     Bailing,
+    /// If there is exactly one, and experts are not spread over ranks: on NVIDIA's GPUs, and on some of AMD's.
+    Minimax,
 }
 
 /// The products around attention.
@@ -206,6 +208,20 @@ pub static FAMILIES: &[ModelFamily] = &[
         ..ROUTED
     },
     ModelFamily { names: &["Glm4MoeLiteForCausalLM"], fused: Fused::GlmLite, ..ROUTED },
+    ModelFamily {
+        names: &["Glm5NextForConditionalGeneration"],
+        fused: Fused::GlmLite,
+        attention: Attention::Other,
+        ..ROUTED
+    },
+    ModelFamily {
+        names: &["MiniMaxM3SparseForCausalLM", "MiniMaxM3SparseForConditionalGeneration"],
+        experts: &["num_local_experts"],
+        intermediate: &["intermediate_size"],
+        fused: Fused::Minimax,
+        attention: Attention::Other,
+        ..COMMON
+    },
     ModelFamily {
         names: &["NemotronHForCausalLM", "NemotronHPuzzleForCausalLM"],
         hidden: &["moe_latent_size", "hidden_size"],

@@ -298,7 +298,7 @@ impl Model {
                 self.storage_of_parts(engine, intermediate, tp, parts).map_err(|error| format!("{name}: {error}"))?
             }
         };
-        let fused = if engine == Engine::SGLANG { self.fused(ranks, vendor) } else { 0 };
+        let fused = if engine == Engine::SGLANG { self.fused(ranks, vendor)? } else { 0 };
         let of_rank = |experts: u32| MoeShape {
             experts: experts.saturating_add(fused),
             intermediate,
@@ -355,12 +355,23 @@ impl Model {
     }
 
     /// Shared experts that SGLang makes experts like the others.
-    fn fused(&self, Ranks { ep, .. }: Ranks, vendor: Vendor) -> u32 {
+    ///
+    /// # Errors
+    /// If that is not known for GPUs of the vendor.
+    fn fused(&self, Ranks { ep, .. }: Ranks, vendor: Vendor) -> Result<u32, String> {
         let shared = self.number("n_shared_experts").unwrap_or(0);
         let is_wide = self.quantised.storage.dtype != Some(Precision::Int4W4A16);
         let is_spread = ep > 1 && vendor == Vendor::Nvidia;
         let is_as_large = |size: Option<u32>| size.is_some_and(|size| size == self.intermediate);
-        match self.family.map_or(Fused::Never, |family| family.fused) {
+        Ok(match self.family.map_or(Fused::Never, |family| family.fused) {
+            Fused::Minimax if shared == 1 && ep == 1 && vendor == Vendor::Amd => {
+                return Err(format!(
+                    "{}: found a GPU of AMD's, expected one of NVIDIA's: sglang fuses the shared expert on some of AMD's alone; --moe E,N,K,TOPK \
+                     says the sizes",
+                    self.called
+                ));
+            }
+            Fused::Minimax if shared == 1 && ep == 1 => shared,
             Fused::Deepseek if self.experts == 256 && shared == 1 && is_wide && !is_spread => shared,
             Fused::Glm if !is_spread => shared,
             Fused::GlmLite if shared == 1 && vendor == Vendor::Nvidia && ep == 1 => shared,
@@ -372,8 +383,14 @@ impl Model {
                 let size = self.number("moe_shared_expert_intermediate_size");
                 u32::from(is_as_large(size.or(count.checked_mul(self.intermediate))))
             }
-            Fused::Never | Fused::Deepseek | Fused::Glm | Fused::GlmLite | Fused::QwenNext | Fused::Bailing => 0,
-        }
+            Fused::Never
+            | Fused::Deepseek
+            | Fused::Glm
+            | Fused::GlmLite
+            | Fused::QwenNext
+            | Fused::Bailing
+            | Fused::Minimax => 0,
+        })
     }
 }
 

@@ -77,6 +77,15 @@ fn sglang_fuses_shared_experts_where_its_models_say_so() {
         {"type": "float", "num_bits": 8}, "input_activations": {}}}}, "#;
     assert_eq!(on(&ling.replacen('{', apart, 1), 1, Vendor::Nvidia), Ok((256, 8)));
     assert_eq!(shape(BAILING, Engine::VLLM, 8, 1), Ok([256, 128, 4096, 8]));
+    let minimax =
+        M2.replace("MiniMaxM2ForCausalLM", "MiniMaxM3SparseForCausalLM").replacen('{', "{\"n_shared_experts\": 1, ", 1);
+    let (minimax, _) = minimax.split_once(",\n    \"quantization_config\"").unwrap();
+    let minimax = format!("{minimax}}}");
+    assert_eq!(on(&minimax, 1, Vendor::Nvidia), Ok((257, 9)));
+    assert_eq!(on(&minimax, 8, Vendor::Nvidia), Ok((32, 8)));
+    assert!(
+        on(&minimax, 1, Vendor::Amd).unwrap_err().contains("sglang fuses the shared expert on some of AMD's alone")
+    );
     let vision = GLM.replace("Glm4MoeForCausalLM", "Glm4vMoeForConditionalGeneration");
     assert_eq!([Vendor::Nvidia, Vendor::Amd].map(|vendor| on(&vision, 1, vendor)), [Ok((129, 9)), Ok((128, 8))]);
 }
