@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use bluefin_campaign::machine::reach::set_lengths;
+use bluefin_campaign::machine::reach::executed;
 use bluefin_compile_worker::toolchain::settle::settle;
 use bluefin_kernel_spec::draft::{Draft, Kernel, Language};
 use bluefin_kernel_spec::source_text;
@@ -28,7 +28,8 @@ use crate::waiting::with_signs_of_life;
 pub struct InitArgs {
     /// A file with kernels: .hip, .cu, .cpp (GPUs), .c (the CPU), .py (Triton)
     file: PathBuf,
-    /// The spec, beside the file [default: the file's name with .toml]
+    /// The spec, beside the file; where kernels take other buffers or compute other things, each such has
+    /// one, with the kernel's name at its end [default: the file's name with .toml]
     #[arg(short, long, visible_alias = "out", value_name = "SPEC")]
     output: Option<PathBuf>,
     /// A kernel that becomes a solver, may be repeated [default: all of the file]
@@ -59,23 +60,28 @@ impl InitArgs {
         if language == Language::Gpu {
             settle(&mut draft, folder(&self.file))?.iter().for_each(|remark| say!("{remark}"));
         }
-        draft.tell_apart();
         anyhow::ensure!(
             draft.has_buffers(),
             "{file}: found no kernel that takes a pointer, expected one: a spec has buffers"
         );
+        // Who names kernels wants them together.
+        let divides = self.entry.is_empty();
+        let mut all = if divides { draft.groups() } else { vec![draft.clone().told_apart()] };
         if language == Language::Gpu {
             say!("executing on the CPU, to see how far they go in their buffers; kernels: {}", draft.kernels.len());
             let going_on = |since: Duration| {
                 say!("still executing, {}s; a Ctrl-C ends that, and writes what the text tells", since.as_secs());
             };
-            let lengths = with_signs_of_life(set_lengths(&mut draft), going_on);
-            let lengths = tokio::select! {
-                lengths = lengths => lengths,
+            let executed = with_signs_of_life(executed(all.clone(), divides), going_on);
+            let executed = tokio::select! {
+                executed = executed => executed,
                 _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("executing was stopped")),
             };
-            match lengths {
-                Ok(remarks) => remarks.iter().for_each(|remark| say!("{remark}")),
+            match executed {
+                Ok((drafts, remarks)) => {
+                    all = drafts;
+                    remarks.iter().for_each(|remark| say!("{remark}"));
+                }
                 Err(error) => say!("how long buffers are is a guess: {error:#}"),
             }
         }
@@ -85,9 +91,18 @@ impl InitArgs {
                  all of it"
             );
         }
-        write(&output, &draft.spec())?;
-        let names: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
-        out::line(format!("{}: {}; complete what has a remark", output.display(), names.join(" ")))?;
+        let mut written: Vec<(PathBuf, &Draft)> = Vec::new();
+        for draft in &mut all {
+            let path = of_part(&output, draft.part_name());
+            anyhow::ensure!(!path.exists(), "{}: nothing was written: it is there already", path.display());
+            draft.set_file(&path.file_name().unwrap_or_default().to_string_lossy());
+            written.push((path, draft));
+        }
+        for (path, draft) in written {
+            write(&path, &draft.spec())?;
+            let names: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+            out::line(format!("{}: {}; complete what has a remark", path.display(), names.join(" ")))?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 
@@ -103,6 +118,13 @@ impl InitArgs {
         }
         Ok(())
     }
+}
+
+/// The spec of a part of a file beside others of it.
+fn of_part(output: &Path, part: Option<&str>) -> PathBuf {
+    let Some(part) = part else { return output.to_path_buf() };
+    let stem = output.file_stem().unwrap_or_default().to_string_lossy();
+    output.with_file_name(format!("{stem}_{part}.toml"))
 }
 
 /// Whether `name` is a kernel's, with or without its namespace.

@@ -1,6 +1,6 @@
 //! How far the kernels of a draft go in their buffers: each is compiled and executed on the CPU, as `check` does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bluefin_common::failure::{Failure, FailureKind};
@@ -35,13 +35,60 @@ type Reach = Result<BTreeMap<String, u64>, Unreached>;
 struct Reached {
     reach: Reach,
     tried: Option<(Launch, String)>,
+    /// What comes of it as the file launches it, where it goes as far by another launch.
+    fault: Option<String>,
+}
+
+/// `drafts` as [`set_lengths`] makes them, and what is to be told. Those that `divides` allows become several where their kernels compute other
+/// things.
+///
+/// # Errors
+/// No compiler.
+pub async fn executed(drafts: Vec<Draft>, divides: bool) -> anyhow::Result<(Vec<Draft>, Vec<String>)> {
+    let mut waiting = VecDeque::from(drafts);
+    let (mut drafts, mut remarks) = (Vec::new(), Vec::new());
+    while let Some(undone) = waiting.pop_front() {
+        let mut draft = undone.clone();
+        let new = set_lengths(&mut draft).await?;
+        let others = if divides { differing(&draft).await? } else { Vec::new() };
+        if others.is_empty() {
+            drafts.push(draft);
+            remarks.extend(new);
+        } else {
+            let rest: Vec<usize> = (0..undone.kernels.len()).filter(|at| !others.contains(at)).collect();
+            waiting.push_front(undone.part(&others));
+            waiting.push_front(undone.part(&rest));
+        }
+    }
+    Ok((drafts, remarks))
+}
+
+/// The kernels of `draft` that compute something else than its reference.
+async fn differing(draft: &Draft) -> anyhow::Result<Vec<usize>> {
+    if draft.kernels.len() < 2 {
+        return Ok(Vec::new());
+    }
+    let target: Target = TARGET.parse()?;
+    let executor = Executor::new(target.arch(), 1, MOST_INSTRUCTIONS)?;
+    let bundle = Bundle { toml: draft.spec(), ..draft.bundle() };
+    let Ok(spec) = LoadedSpec::load(bundle) else { return Ok(Vec::new()) };
+    let Ok(problem) = spec.spec.problem(&BTreeMap::new()) else { return Ok(Vec::new()) };
+    let specs = Specs::for_target(vec![spec], &target);
+    let asked = Asked { specs, budget: CandidateBudget::Candidates(1), ..Asked::default() };
+    let checking = Checking::begin(executor, &target, &[problem], &asked, itself::cpus()).await?;
+    let (checked, _) = checking.check(|_| {}).await?;
+    let differs = |solver: &String| {
+        let of_it = checked.iter().filter(|one| one.solver == *solver);
+        of_it.map(|one| one.result).any(|result| result == FailureKind::WrongResult.name())
+    };
+    Ok((0..).zip(&draft.solvers()).filter(|(_, solver)| differs(solver)).map(|(at, _)| at).collect())
 }
 
 /// Makes the buffers of `draft` as long as its kernels go in them. What is to be told is returned: which of them can not be executed as they are.
 ///
 /// # Errors
 /// No compiler.
-pub async fn set_lengths(draft: &mut Draft) -> anyhow::Result<Vec<String>> {
+async fn set_lengths(draft: &mut Draft) -> anyhow::Result<Vec<String>> {
     let target: Target = TARGET.parse()?;
     let executor = Executor::new(target.arch(), 1, MOST_INSTRUCTIONS)?;
     let begun = Instant::now();
@@ -62,7 +109,7 @@ pub async fn set_lengths(draft: &mut Draft) -> anyhow::Result<Vec<String>> {
             (all, *draft) = (of_other, other);
         }
     }
-    for (at, Reached { reach, tried }) in all.iter().enumerate() {
+    for (at, Reached { reach, tried, fault }) in all.iter().enumerate() {
         let name = draft.kernels.get(at).map_or("", |kernel| &kernel.name).to_string();
         if let Some((launch, before)) = tried {
             let blocks = if launch.is_one { "one block" } else { "blocks" };
@@ -72,6 +119,9 @@ pub async fn set_lengths(draft: &mut Draft) -> anyhow::Result<Vec<String>> {
                 "{name} is launched by {blocks} of {block} threads, by the usual ones it ends like this: {before}"
             ));
             draft.set_launch(at, launch.clone(), before);
+        }
+        if let Some(fault) = fault {
+            remarks.push(format!("{name}, launched as its file launches it, ends like this: {fault}"));
         }
         if let Err(Unreached { failure, .. }) = reach {
             let failure = told(failure);
@@ -103,7 +153,7 @@ fn told(Failure { kind, detail }: &Failure) -> String {
 async fn of_kernel(whole: &Draft, kernel: usize, executor: &Executor, target: &Target) -> anyhow::Result<Reached> {
     let unreached = match of_draft(whole.alone(kernel), executor, target).await? {
         Err(unreached) if unreached.of_launch => unreached,
-        reach => return Ok(Reached { reach, tried: None }),
+        reach => return Ok(Reached { reach, tried: None, fault: None }),
     };
     let before = told(&unreached.failure);
     let begun = Instant::now();
@@ -114,10 +164,13 @@ async fn of_kernel(whole: &Draft, kernel: usize, executor: &Executor, target: &T
         let mut alone = whole.alone(kernel);
         alone.set_launch(0, launch.clone(), &before);
         if let Ok(reach) = of_draft(alone, executor, target).await? {
-            return Ok(Reached { reach: Ok(reach), tried: Some((launch, before)) });
+            // What comes of a kernel by the blocks that its file says is what its author wants to know.
+            let is_own = whole.says_launch(kernel) && whole.block(kernel) != launch.block;
+            let (tried, fault) = if is_own { (None, Some(before)) } else { (Some((launch, before)), None) };
+            return Ok(Reached { reach: Ok(reach), tried, fault });
         }
     }
-    Ok(Reached { reach: Err(unreached), tried: None })
+    Ok(Reached { reach: Err(unreached), tried: None, fault: None })
 }
 
 /// How far the kernel of `alone` goes, with its default params.

@@ -240,7 +240,9 @@ pub fn source_text(bytes: Vec<u8>) -> io::Result<String> {
             "found UTF-16 or no text, expected UTF-8 or another encoding that has ASCII's bytes",
         ));
     }
-    Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    let text = String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    // Behind other text, where a source is included, compilers do not know the mark.
+    Ok(text.strip_prefix('\u{feff}').map(str::to_string).unwrap_or(text))
 }
 
 /// A regular file of at most `limit` bytes.

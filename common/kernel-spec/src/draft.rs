@@ -4,10 +4,12 @@ mod build_file;
 mod c;
 mod configs;
 mod constants;
+mod grid;
 mod instances;
 mod launch;
 mod lengths;
 mod naming;
+mod parts;
 mod python;
 mod said;
 mod structure;
@@ -21,6 +23,7 @@ use bluefin_common::problem::DataType;
 
 pub use self::configs::Config;
 pub use self::launch::{Axis, Launch, Shape};
+use self::lengths::Length;
 use crate::host_code::{self, Token};
 use crate::{Bundle, shim};
 
@@ -213,12 +216,16 @@ pub struct Draft {
     macros: Vec<(String, i64)>,
     /// Macros that the build file beside it gives a value and that the files name.
     defines: Vec<(String, String)>,
+    /// What the spec is called behind its source, where that has several.
+    part: Option<String>,
+    /// The file that the spec is written to.
+    file: Option<String>,
     /// What sizes are, where they are not what sizes are that nothing was tried with.
     sizes: BTreeMap<String, i64>,
     /// The size by which blocks of a kernel are many that has none of its own, of a draft of [one kernel alone](Self::alone).
     main: Option<String>,
-    /// By the name of a buffer, an expression of the sizes.
-    lengths: BTreeMap<String, String>,
+    /// By the name of a buffer.
+    lengths: BTreeMap<String, Length>,
     /// As the text has them.
     pub kernels: Vec<Kernel>,
 }
@@ -284,6 +291,8 @@ impl Draft {
             includes,
             macros,
             defines,
+            part: None,
+            file: None,
             sizes,
             main,
             lengths,
@@ -376,6 +385,18 @@ impl Draft {
         let number =
             |word: &str| word.parse().ok().or_else(|| of_template(word)).or_else(|| of_text.get(word).copied());
         kernel.shape.others(number)
+    }
+
+    /// Threads along each axis of a block of a kernel.
+    #[must_use]
+    pub fn block(&self, kernel: usize) -> Vec<i64> {
+        self.kernels.get(kernel).map(|kernel| kernel.shape.block()).unwrap_or_default()
+    }
+
+    /// Whether the file itself says by which blocks a kernel is launched.
+    #[must_use]
+    pub fn says_launch(&self, kernel: usize) -> bool {
+        self.kernels.get(kernel).is_some_and(|kernel| kernel.shape.said.is_some() && kernel.shape.bound.is_none())
     }
 
     /// Launches a kernel so, since by its own launch it ends like `before`.

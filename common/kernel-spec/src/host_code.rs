@@ -9,7 +9,7 @@ mod reached;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-pub(super) use marks::marks;
+pub(super) use marks::{host_macros, marks, without_calls};
 pub(super) use namespaces::{namespaces, with_namespaces};
 pub(super) use reached::unreached;
 

@@ -14,6 +14,8 @@ pub(super) const TOLERANCES: RangeInclusive<f64> = 0.0..=1e30;
 const MAX_NAME: usize = 64;
 /// Bytes of the name of a kernel.
 const MAX_ENTRY: usize = 256;
+/// The same of one that names template arguments.
+const MAX_INSTANCE: usize = 1024;
 
 /// Variables of the target.
 pub(super) const TARGET: [&str; 3] = ["target", "wave", "cus"];
@@ -47,7 +49,7 @@ pub(super) fn is_cpp_entry(name: &str) -> bool {
     let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     let bare = name.split(['<', '(']).next().unwrap_or_default().trim_end();
     let begins = begins && bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:".contains(&byte));
-    begins && name.len() <= MAX_ENTRY && name.bytes().all(plain) && name.trim_end() == name
+    begins && bare.len() <= MAX_ENTRY && name.len() <= MAX_INSTANCE && name.bytes().all(plain) && name.trim_end() == name
 }
 
 /// `host`, an architecture as compilers name it, a vendor, or a feature that an architecture may have.

@@ -76,6 +76,7 @@ const HEADERS: &[(&str, &str)] = &[
     shim_file!("host.h"),
     shim_file!("libraries.h"),
     shim_file!("operands.h"),
+    shim_file!("torch.h"),
     shim_file!("nvcc.h"),
     shim_file!("rtc.h"),
     hip!("hip/hip_runtime.h", "gpu.h"),
@@ -127,7 +128,7 @@ const HEADERS: &[(&str, &str)] = &[
 const HOST: &str = "#pragma once\n#include \"bluefin/gpu.h\"\n#include \"bluefin/host.h\"\n";
 
 /// How the names of libraries for hosts begin, of which kernels need nothing, but for nvcc, which has CUDA's.
-const LIBRARIES: [&str; 34] = [
+const LIBRARIES: [&str; 37] = [
     "cuda/",
     "thrust/",
     "cub/",
@@ -162,7 +163,13 @@ const LIBRARIES: [&str; 34] = [
     "boost/",
     "Eigen/",
     "opencv2/",
+    "torch/",
+    "ATen/",
+    "c10/",
 ];
+
+/// Those of PyTorch.
+const TORCH: [&str; 3] = ["torch/", "ATen/", "c10/"];
 
 /// Headers of C and POSIX, which people put in quotation marks as well, and which machines that compile have.
 const OF_C: [&str; 41] = [
@@ -238,6 +245,7 @@ fn text_of(name: &str) -> Option<Cow<'static, str>> {
         () if is_of(&["cub/", "hipcub/"]) => "blocks.h",
         // These bring the types of 16 bits along.
         () if is_of(&["cublas", "hipblas", "cudnn", "nccl", "rccl", "miopen/"]) => "operands.h",
+        () if is_of(&TORCH) => "torch.h",
         () => "libraries.h",
     };
     // NVRTC has those that are for kernels, where they are installed; cub/cub.cuh has some that are not.
@@ -246,7 +254,14 @@ fn text_of(name: &str) -> Option<Cow<'static, str>> {
         () if is_of(&["cuda/"]) => "__has_include(<cuda/std/version>)",
         () => "0",
     };
-    let types = if part == "operands.h" { "#else\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n" } else { "" };
+    let types = match part {
+        "operands.h" => "#else\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n",
+        "torch.h" => {
+            "#else\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\nnamespace c10 {\nusing Half = __half;\nusing BFloat16 = __nv_bfloat16;\n}\n\
+             namespace at {\nusing namespace c10;\n}\n"
+        }
+        _ => "",
+    };
     is_library.then(|| {
         format!(
             "#if !defined(__NVCC__)\n#pragma once\n#include \"bluefin/{part}\"\n#elif !defined(__CUDACC_RTC__)\n#if __has_include_next(<{name}>)\n\
@@ -360,12 +375,14 @@ pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str, named
     let is_hip = wanted.iter().any(is_of_hip) || wanted.is_empty() && names_hip();
     let mut waiting: Vec<String> = wanted.into_iter().chain([if is_hip { HIP } else { CUDA }.to_string()]).collect();
     let macros = host_code::marks(files.values().map(String::as_str));
+    let of_host = host_code::host_macros(files.values().map(String::as_str));
     let declared = host_code::namespaces(files.values().map(String::as_str));
     let changed = |(name, text): (&String, &String)| match name.as_str() {
         PRELUDE => (name.clone(), text.clone()),
         _ => {
             let included = host_code::with_includes(text, |include| of_include(name, include));
-            (name.clone(), host_code::with_namespaces(&host_code::without(&included, &macros), &declared))
+            let plain = host_code::without_calls(&included, &of_host);
+            (name.clone(), host_code::with_namespaces(&host_code::without(&plain, &macros), &declared))
         }
     };
     let texts: BTreeMap<String, String> = files.iter().map(changed).collect();

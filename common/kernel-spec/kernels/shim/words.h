@@ -55,6 +55,9 @@ constexpr unsigned bluefin_waves_of(unsigned, unsigned waves = 0, unsigned = 0) 
 #define BLUEFIN_MEMBER_OF_BOTH __attribute__((host, device, always_inline, nodebug)) inline
 
 #if BLUEFIN_CUDA
+// Clang compiles a file in CUDA's dialect as one in HIP's, of whose headers it has none.
+#undef __HIPCC__
+#undef __HIP__
 #if !defined(__CUDACC__)
 #define __CUDACC__ 1
 #endif

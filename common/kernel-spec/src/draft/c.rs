@@ -278,12 +278,14 @@ fn lanes(name: &str) -> (&str, u32) {
     vector.map_or((name, 1), |base| (base, count))
 }
 
-fn element(name: &str) -> Option<DataType> {
+/// What elements of the type `name` are.
+pub(super) fn element(name: &str) -> Option<DataType> {
     Some(match name {
         "float" => DataType::Fp32,
         "double" => DataType::Fp64,
         "_Float16" | "__half" | "half" | "__fp16" => DataType::Fp16,
-        "__bf16" | "bfloat" | "__nv_bfloat16" | "nv_bfloat16" | "__hip_bfloat16" | "hip_bfloat16" => DataType::Bf16,
+        "__bf16" | "std::bfloat16_t" | "bfloat" | "__nv_bfloat16" | "nv_bfloat16" | "__hip_bfloat16"
+        | "hip_bfloat16" => DataType::Bf16,
         "bool" => DataType::Bool,
         "char" | "signed char" | "int8_t" | "std::int8_t" => DataType::Int8,
         "unsigned char" | "uchar" | "uint8_t" | "std::uint8_t" => DataType::Uint8,

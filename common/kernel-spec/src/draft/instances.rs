@@ -8,11 +8,9 @@ use crate::host_code::{self, Token, tokens};
 /// Launches of a kernel that are looked at.
 const MOST_LAUNCHES: usize = 64;
 
-/// Types of C++ that consist of these words are known everywhere.
-const BUILT_IN: [&str; 22] = [
-    "float", "double", "int", "unsigned", "signed", "long", "short", "char", "bool", "float2", "float4", "int2",
-    "int4", "double2", "half", "half2", "__half", "__half2", "size_t", "uint", "int32_t", "uint32_t",
-];
+/// Types of C++ that consist of these words, or of those that elements of buffers have, are known everywhere.
+const BUILT_IN: [&str; 9] =
+    ["signed", "float2", "float4", "int2", "int4", "double2", "half2", "__half2", "__nv_bfloat162"];
 
 /// Gives the templates among `kernels` the arguments of the first launch in `texts` whose arguments are known where the kernel is.
 pub(super) fn as_launched<'a>(kernels: &mut [Kernel], texts: impl Iterator<Item = &'a str> + Clone) {
@@ -111,8 +109,12 @@ impl<'a, 'b> Known<'a, 'b> {
     }
 
     fn type_(&self, words: &[Token<'a>]) -> Option<String> {
-        let is_known =
-            |name: &str| BUILT_IN.contains(&name) || self.types.contains_key(name) || self.macros.contains(name);
+        let is_known = |name: &str| {
+            c::element(name).is_some()
+                || BUILT_IN.contains(&name)
+                || self.types.contains_key(name)
+                || self.macros.contains(name)
+        };
         let is_word = |text: &str| text.starts_with(|first: char| first.is_alphanumeric() || first == '_');
         let mut spelled = String::new();
         for word in words {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::Parameter;
+use super::grid::{Site, may_be_size, plain};
 use super::lengths::{SIDE, THREADS};
-use super::{Parameter, ParameterKind};
 use crate::host_code::Token;
 
 /// What the text of a kernel says of its launch.
@@ -19,6 +20,8 @@ pub struct Shape {
     pub bound: Option<String>,
     /// Threads along each axis of a block, as the file launches it.
     pub said: Option<Vec<i64>>,
+    /// Blocks along each axis, as the file launches it, by the kernel's sizes.
+    pub grid: Option<Vec<String>>,
     /// Another launch than that, which was found by trying, and what came of that one.
     pub tried: Option<(Launch, String)>,
 }
@@ -60,7 +63,7 @@ impl Shape {
     pub(super) fn of(body: &[Token<'_>], parameters: &[Parameter]) -> Self {
         let axes = ["x", "y", "z"].map(|axis| Axis::of(axis, body, parameters));
         let has_shared = body.windows(2).any(|pair| is_pair(pair, "extern", "__shared__"));
-        Self { axes, has_shared, words: words(body), bound: None, said: None, tried: None }
+        Self { axes, has_shared, words: words(body), bound: None, said: None, grid: None, tried: None }
     }
 
     /// Threads along each axis of a block.
@@ -112,7 +115,10 @@ impl Shape {
         let drafted = self.usual();
         let usual = [&drafted].into_iter().chain(&usual);
         let others = usual.clone().map(of(false)).chain(usual.map(of(true)));
-        let mut found = vec![Launch { block: own.clone(), is_one: false }];
+        let drafted_so = Launch { block: own.clone(), is_one: false };
+        let mut found = vec![drafted_so.clone()];
+        // Beside the blocks that the file launches there are those that the kernel's text tells.
+        found.extend(self.grid.is_some().then_some(drafted_so));
         for launch in several.chain(alone).chain(others) {
             if launch.block.iter().product::<i64>() <= MOST_THREADS && !found.contains(&launch) {
                 found.push(launch);
@@ -126,6 +132,9 @@ impl Axis {
     fn of(axis: &str, body: &[Token<'_>], parameters: &[Parameter]) -> Self {
         let mut found = Self::default();
         let text = |at: usize| body.get(at).map_or("", |token| token.text);
+        let is_size = |name: &str| parameters.iter().any(|one| one.name == name && may_be_size(&one.kind));
+        // `x[blockIdx.x * n + i]`: a block has a row of n.
+        let (mut rows, mut parts) = (false, false);
         for at in 0..body.len() {
             let is_member = text(at + 1) == "." && text(at + 2) == axis;
             let is_hip = |name: &str| text(at).strip_prefix(name).and_then(|rest| rest.strip_prefix('_')) == Some(axis);
@@ -135,11 +144,23 @@ impl Axis {
                 || is_hip("hipGridDim");
             found.threads |= threads;
             found.blocks |= blocks;
+            if text(at) == "blockIdx" && is_member {
+                let times = |before: bool| match at.checked_sub(2) {
+                    Some(behind) if before => text(at - 1) == "*" && is_size(text(behind)),
+                    _ => !before && text(at + 3) == "*" && is_size(text(at + 4)),
+                };
+                rows |= times(true) || times(false);
+                let is_end = |token: &&Token<'_>| matches!(token.text, ";" | "{" | "}" | "[" | "]" | "(" | ")" | "=");
+                let before = body.get(..at).unwrap_or_default().iter().rev().take_while(|token| !is_end(token));
+                let behind = body.get(at..).unwrap_or_default().iter().take_while(|token| !is_end(token));
+                parts |= before.chain(behind).any(|token| is_of_thread(token.text));
+            }
             if blocks && found.bound.is_none() {
                 let (bound, by_block) = bound(body, at, parameters).unzip();
                 (found.bound, found.by_block) = (bound, by_block.unwrap_or_default());
             }
         }
+        found.by_block |= found.bound.is_none() && rows && !parts;
         found
     }
 }
@@ -167,7 +188,7 @@ fn bound(body: &[Token<'_>], at: usize, parameters: &[Parameter]) -> Option<(Str
             ("<", second) if !matches!(second, "=" | "<") => at + 2,
             _ => return None,
         };
-        expression(body, body.get(from..)?, parameters, true)
+        expression(body, from, parameters)
     })?;
     Some((bound, by_block))
 }
@@ -205,53 +226,32 @@ fn assigned<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
     }
 }
 
-/// An expression of whole numbers that the kernel takes, which ends where a condition does; what a name that the kernel gives such an
-/// expression stands for.
-fn expression(body: &[Token<'_>], tokens: &[Token<'_>], parameters: &[Parameter], resolves: bool) -> Option<String> {
-    let end = tokens.iter().position(|token| matches!(token.text, ")" | ";" | "&" | "|" | "?" | "," | "{"))?;
-    let tokens = tokens.get(..end).filter(|tokens| !tokens.is_empty() && tokens.len() <= MOST)?;
-    let is_size = |name: &str| {
-        let mut values = parameters.iter().flat_map(Parameter::values);
-        values.any(|one| one.name == name && matches!(one.kind, ParameterKind::I32 | ParameterKind::I64))
-    };
-    let mut words = Vec::new();
-    for (at, token) in tokens.iter().enumerate() {
-        let is_operator = matches!(token.text, "*" | "+" | "-" | "/");
-        // Operands and operators in turns: nothing else is an expression of a spec.
-        if is_operator != (at % 2 == 1) {
-            return None;
+/// An expression of whole numbers that the kernel takes, which ends where a condition does, from `at` on.
+fn expression(body: &[Token<'_>], at: usize, parameters: &[Parameter]) -> Option<String> {
+    let mut depth = 0_usize;
+    let end = body.iter().skip(at).take(MOST).position(|token| {
+        let is_end = depth == 0 && matches!(token.text, ")" | ";" | "&" | "|" | "?" | "," | "{");
+        match token.text {
+            "(" => depth += 1,
+            ")" => depth = depth.saturating_sub(1),
+            _ => {}
         }
-        words.push(match token.text {
-            operator if is_operator => operator.to_string(),
-            number if number.parse::<u32>().is_ok() => number.to_string(),
-            name if is_size(name) => name.to_string(),
-            name if is_name(name) && resolves => format!("({})", given(body, name, parameters)?),
-            _ => return None,
-        });
-    }
-    if words.len() % 2 == 0 {
-        return None;
-    }
+        is_end
+    })?;
+    let tokens = body.get(at..at + end)?;
+    let sizes = parameters.iter().flat_map(Parameter::values).filter(|one| may_be_size(&one.kind));
+    let passed: Vec<(Vec<&str>, String)> = sizes.map(|one| (vec![one.name.as_str()], one.name.clone())).collect();
+    let site = Site { before: body, passed, numbers: &BTreeMap::new(), block: &[] };
+    let found = site.whole(tokens, at, 0)?;
+    let only = if tokens.len() == 1 { found.strip_prefix("( ").and_then(|text| text.strip_suffix(" )")) } else { None };
+    let found = only.unwrap_or(&found);
     // A number alone is where a loop begins, or which of the threads does something.
-    let has_size =
-        words.iter().any(|word| word.starts_with(|first: char| first.is_alphabetic() || matches!(first, '_' | '(')));
-    let only = words.len() == 1;
-    if !has_size {
-        return None;
-    }
-    let text = words.join(" ");
-    let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).filter(|_| only);
-    Some(inner.unwrap_or(&text).to_string())
+    let has_size = found.split(' ').any(|word| site.passed.iter().any(|(_, name)| name == word));
+    has_size.then(|| plain(found))
 }
 
 fn is_pair(pair: &[Token<'_>], first: &str, second: &str) -> bool {
     matches!(pair, [one, two] if (one.text, two.text) == (first, second))
-}
-
-/// The expression that the kernel gives to `name`.
-fn given(body: &[Token<'_>], name: &str, parameters: &[Parameter]) -> Option<String> {
-    let at = body.windows(2).position(|pair| is_pair(pair, name, "="))?;
-    expression(body, body.get(at + 2..)?, parameters, false)
 }
 
 #[cfg(test)]
@@ -275,6 +275,7 @@ mod tests {
             ("for (int i = blockIdx.x; i < n; i += gridDim.x) p[i] = 1;", Some("n")),
             ("int i = blockIdx.x; int all = n * m; if (i < all && p) p[i] = 1;", Some("n * m")),
             ("int i = blockIdx.x; int all = n * m; if (i < all * 2) p[i] = 1;", Some("(n * m) * 2")),
+            ("int i = blockIdx.x; int all = n * (m + 1); if (i < all) p[i] = 1;", Some("n * (m + 1)")),
             ("int i = blockIdx.x; if (i < a[0]) p[i] = 1;", None),
             ("int i = blockIdx.x; while (i < n--) p[i] = 1;", None),
             ("int i = blockIdx.x; if (i < q.n) p[i] = 1;", None),
@@ -318,5 +319,14 @@ mod tests {
         let rows = "int row = blockIdx.x; if (row >= m) return; for (int i = threadIdx.x; i < n; i += blockDim.x) p[row * n + i] = 1;";
         let [x, ..] = shape("float* p, int m, int n", rows).axes;
         assert_eq!((x.bound.as_deref(), x.by_block), (Some("m"), true));
+        for (body, by_block) in [
+            ("for (int i = threadIdx.x; i < n; i += blockDim.x) p[blockIdx.x * n + i] = 1;", true),
+            ("for (int i = threadIdx.x; i < n; i += blockDim.x) p[n * blockIdx.x + i] = 1;", true),
+            ("int i = threadIdx.x; p[blockIdx.x * 32 + i] = 1;", false),
+            ("p[blockIdx.x * n + threadIdx.x] = 1;", false),
+        ] {
+            let [x, ..] = shape("float* p, int m, int n", body).axes;
+            assert_eq!((x.bound, x.by_block), (None, by_block), "{body}");
+        }
     }
 }

@@ -115,7 +115,8 @@ impl Draft {
             let known = own.into_iter().filter_map(|size| Some((free_name(size, is_buffer), *self.sizes.get(size)?)));
             let known: Vec<(String, i64)> = known.collect();
             let sizes: Vec<(&str, i64)> = known.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-            (name.to_string(), expression(elements, &sizes))
+            let (text, is_exact) = expression(elements, &sizes);
+            (name.to_string(), Length { text, elements, is_exact })
         };
         self.lengths = longest.into_iter().map(length).collect();
     }
@@ -132,8 +133,32 @@ impl Draft {
     }
 }
 
-/// `elements` by the sizes: what is just as many, else the least product of sizes that is more.
-fn expression(elements: u64, sizes: &[(&str, i64)]) -> String {
+/// How long a buffer is, as kernels were executed.
+#[derive(Clone, Debug)]
+pub(super) struct Length {
+    /// An expression of the sizes.
+    pub text: String,
+    /// How far kernels went.
+    pub elements: u64,
+    /// Whether it is just as many elements.
+    pub is_exact: bool,
+}
+
+impl Length {
+    /// What a remark says of it.
+    pub(super) fn how(&self) -> String {
+        match self {
+            Self { is_exact: false, elements, .. } => format!("a guess: the kernels go {elements} elements far in it"),
+            Self { text, .. } if text.ends_with(" + 1") => {
+                "how far the kernels go in it, one more than a size".to_string()
+            }
+            Self { .. } => "how far the kernels go in it".to_string(),
+        }
+    }
+}
+
+/// `elements` by the sizes: what is just as many, else the least product of sizes that is more. Whether it is just as many.
+fn expression(elements: u64, sizes: &[(&str, i64)]) -> (String, bool) {
     let mut products: Vec<Product> = sizes.iter().enumerate().map(|(at, size)| Product::of(size, at)).collect();
     let mut last = products.clone();
     for _ in 1..MOST_FACTORS {
@@ -142,7 +167,7 @@ fn expression(elements: u64, sizes: &[(&str, i64)]) -> String {
     }
     let exact = |value: u64| value == elements;
     if let Some(text) = factors(elements, sizes) {
-        return text;
+        return (text, true);
     }
     // Threads that nothing holds back: as many as the blocks have.
     let rounded = [THREADS, SIDE].into_iter().flat_map(|threads| {
@@ -157,7 +182,7 @@ fn expression(elements: u64, sizes: &[(&str, i64)]) -> String {
     let rounded: Vec<Product> = rounded.collect();
     let of_rounded = rounded.iter().flat_map(|one| one.times(sizes));
     if let Some(Product { text, .. }) = rounded.iter().cloned().chain(of_rounded).find(|one| exact(one.value)) {
-        return text;
+        return (text, true);
     }
     let of_all = products.iter().chain(&rounded);
     let several = of_all.clone().find_map(|Product { value, text, .. }| {
@@ -174,11 +199,11 @@ fn expression(elements: u64, sizes: &[(&str, i64)]) -> String {
         parts?.iter().filter(|_| elements > 1).find_map(of_part)
     };
     if let Some(text) = several.or_else(next).or_else(part) {
-        return text;
+        return (text, true);
     }
     // Less than any size is a number of its own.
     if elements <= FEW_ELEMENTS || sizes.iter().all(|(_, value)| elements < *value as u64 / 2) {
-        return elements.to_string();
+        return (elements.to_string(), true);
     }
     // Some of it was skipped: what is hardly more, else so many of a size.
     let least = of_all.filter(|one| one.value >= elements).min_by_key(|one| one.value);
@@ -191,7 +216,7 @@ fn expression(elements: u64, sizes: &[(&str, i64)]) -> String {
         products.iter().filter_map(several).min_by_key(|(value, _)| *value).map(|(_, text)| text)
     };
     let least = || least.map_or_else(|| elements.to_string(), |one| one.text.clone());
-    near.or_else(several).unwrap_or_else(least)
+    (near.or_else(several).unwrap_or_else(least), false)
 }
 
 /// `elements` as a product of sizes, however many they are: each has a prime of its own.
@@ -258,16 +283,18 @@ mod tests {
             (500, "m"),
             (2 * 536 - 1, "2 * m"),
         ] {
-            assert_eq!(expression(elements, &sizes), expected, "{elements}");
+            assert_eq!(expression(elements, &sizes).0, expected, "{elements}");
         }
         let only = [("n", FIRST)];
         for (elements, expected) in
             [(298, "ceil_div(n, 4)"), (32, "32"), (5, "ceil_div(n, 256)"), (1280, "round_up(n, 256)")]
         {
-            assert_eq!(expression(elements, &only), expected, "{elements}");
+            assert_eq!(expression(elements, &only).0, expected, "{elements}");
         }
-        assert_eq!(expression(77, &[]), "77");
-        assert_eq!(expression(1 << 40, &[("n", 1000)]), (1_u64 << 40).to_string());
+        assert_eq!(expression(77, &[]).0, "77");
+        assert_eq!(expression(1 << 40, &[("n", 1000)]).0, (1_u64 << 40).to_string());
+        let is_exact = |elements: u64| expression(elements, &only).1;
+        assert!(is_exact(FIRST as u64 + 1) && is_exact(32) && !is_exact(FIRST as u64 - 100));
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Draft, Kernel, Number, Parameter, ParameterKind, TemplateParameter};
 
 impl Draft {
-    /// Gives a buffer of a name of its own to each kernel that takes other elements under a name that a kernel before it has.
-    pub fn tell_apart(&mut self) {
+    /// The same with a buffer of a name of its own for each kernel that takes other elements under a name that a kernel before it has.
+    #[must_use]
+    pub fn told_apart(mut self) -> Self {
         let mut taken: BTreeSet<String> =
             self.kernels.iter().flat_map(|kernel| &kernel.parameters).flat_map(names).collect();
         let mut known: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
@@ -27,6 +28,7 @@ impl Draft {
             });
             value.name = name;
         }
+        self
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::grid::{Site, arguments, may_be_size};
 use super::launch::MOST_THREADS;
 use super::{Kernel, Number, parts_of};
 use crate::host_code::{self, Token, closing, tokens};
@@ -20,10 +21,16 @@ pub(super) fn set<'a>(kernels: &mut [Kernel], texts: impl Iterator<Item = &'a st
         kernel.shape.has_shared |= kernel.shape.words.iter().any(|word| helpers.contains(word.as_str()));
         let name = kernel.name.rsplit("::").next().unwrap_or_default();
         let mut said = files.iter().flat_map(|tokens| {
-            let blocks = launches(tokens, name).into_iter();
-            blocks.take(MOST_LAUNCHES).filter_map(|(at, block)| threads(block, tokens.get(..at)?, &numbers))
+            let all = launches(tokens, name).into_iter().take(MOST_LAUNCHES);
+            all.filter_map(|launch| {
+                let before = tokens.get(..launch.at)?;
+                let block = threads(launch.block, before, &numbers)?;
+                let site = Site { before, passed: launch.passed(kernel), numbers: &numbers, block: &block };
+                let grid = site.blocks(launch.grid);
+                Some((block, grid))
+            })
         });
-        let most = |block: &Vec<i64>| {
+        let most = |block: &[i64]| {
             let threads = block.iter().try_fold(1_i64, |all, threads| all.checked_mul(*threads));
             threads.is_some_and(|threads| (1..=MOST_THREADS).contains(&threads))
         };
@@ -39,10 +46,11 @@ pub(super) fn set<'a>(kernels: &mut [Kernel], texts: impl Iterator<Item = &'a st
         let bound =
             bound.and_then(|word| word.parse().ok().or_else(|| template(word)).or_else(|| numbers.get(word).copied()));
         let is_plain = kernel.shape.dimensions() == 1;
-        let bounded = bound.filter(|_| is_plain).map(|threads| vec![threads]).filter(most);
-        let found = said.find(most).or(bounded);
+        let bounded = bound.filter(|_| is_plain).map(|threads| vec![threads]).filter(|block| most(block));
+        let (block, grid) = said.find(|(block, _)| most(block)).unzip();
         let shape = &mut kernel.shape;
-        shape.said = found.map(|mut block| {
+        shape.grid = grid.flatten();
+        shape.said = block.or(bounded).map(|mut block| {
             block.resize(block.len().max(shape.dimensions()), 1);
             block
         });
@@ -78,6 +86,12 @@ fn helpers<'a>(tokens: &[Token<'a>]) -> Vec<&'a str> {
     while let Some(token) = tokens.get(at) {
         if matches!(token.text, ";" | "}") {
             head = at + 1;
+        } else if token.text == "__shared__" {
+            // Of the whole file.
+            let behind = tokens.get(at..).unwrap_or_default().iter().take_while(|token| token.text != ";");
+            let names: Vec<&'a str> = behind.map(|token| token.text).collect();
+            let bracket = names.iter().position(|word| *word == "[");
+            found.extend(bracket.and_then(|bracket| names.get(bracket.checked_sub(1)?)).copied());
         } else if token.text == "{" {
             let words = tokens.get(head..at).unwrap_or_default();
             let has = |word: &str| words.iter().any(|token| token.text == word);
@@ -113,8 +127,36 @@ fn named<'a>(head: &[Token<'a>]) -> Option<&'a str> {
     head.get(open.checked_sub(1)?).map(|token| token.text)
 }
 
-/// Where each launch of `kernel` is, and its block: `kernel<T><<<grid, block>>>`, or by a macro of HIP.
-fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<(usize, &'b [Token<'a>])> {
+/// A launch in host code.
+struct Launched<'a, 'b> {
+    /// Where the kernel is named.
+    at: usize,
+    grid: &'b [Token<'a>],
+    block: &'b [Token<'a>],
+    /// What the kernel is given.
+    arguments: Vec<&'b [Token<'a>]>,
+}
+
+impl<'a> Launched<'a, '_> {
+    /// What the host has in the place of each size of `kernel`.
+    fn passed(&self, kernel: &Kernel) -> Vec<(Vec<&'a str>, String)> {
+        if self.arguments.len() != kernel.parameters.len() {
+            return Vec::new();
+        }
+        let pairs = self.arguments.iter().zip(&kernel.parameters);
+        let sizes = pairs.filter(|(_, one)| may_be_size(&one.kind));
+        let is_name = |words: &[Token<'_>]| {
+            words
+                .first()
+                .is_some_and(|first| first.text.starts_with(|found: char| found.is_alphabetic() || found == '_'))
+        };
+        let texts = |words: &[Token<'a>]| words.iter().map(|word| word.text).collect();
+        sizes.filter(|(words, _)| is_name(words)).map(|(words, one)| (texts(words), one.name.clone())).collect()
+    }
+}
+
+/// The launches of `kernel`: `kernel<T><<<grid, block>>>(...)`, or by a macro of HIP.
+fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<Launched<'a, 'b>> {
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
     let is_open = |at: usize| ["<", "<", "<"].iter().enumerate().all(|(index, sign)| text(at + index) == *sign);
     let is_close = |at: usize| [">", ">", ">"].iter().enumerate().all(|(index, sign)| text(at + index) == *sign);
@@ -123,10 +165,15 @@ fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<(usize, &'b [T
         if matches!(text(at), "hipLaunchKernelGGL" | "hipLaunchKernel") && text(at + 1) == "(" {
             let end = (at + 2..tokens.len()).find(|end| text(*end) == ";").unwrap_or(tokens.len());
             let parts = arguments(tokens.get(at + 2..end).unwrap_or_default());
-            if let [of, _, block, ..] = parts.as_slice()
+            if let [of, grid, block, _, _, given @ ..] = parts.as_slice()
                 && of.iter().any(|token| token.text == kernel)
             {
-                found.push((at, *block));
+                let mut arguments = given.to_vec();
+                // The parenthesis of the macro.
+                if let Some(last) = arguments.last_mut() {
+                    *last = last.split_last().map_or(*last, |(_, words)| words);
+                }
+                found.push(Launched { at, grid, block, arguments });
             }
         }
         if text(at) != kernel {
@@ -141,24 +188,15 @@ fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<(usize, &'b [T
             continue;
         }
         let Some(close) = (open + 3..tokens.len()).find(|at| is_close(*at)) else { continue };
-        let block = arguments(tokens.get(open + 3..close).unwrap_or_default()).get(1).copied();
-        found.extend(block.map(|block| (at, block)));
+        let begin = close + 4;
+        let end = (begin..tokens.len()).find(|end| text(*end) == ";").unwrap_or(tokens.len());
+        let given = tokens.get(begin..end.saturating_sub(1).max(begin)).unwrap_or_default();
+        let given = if given.is_empty() { Vec::new() } else { arguments(given) };
+        if let [grid, block, ..] = arguments(tokens.get(open + 3..close).unwrap_or_default()).as_slice() {
+            found.push(Launched { at, grid, block, arguments: given });
+        }
     }
     found
-}
-
-/// Parts at commas outside of parentheses and braces; signs that compare open nothing.
-fn arguments<'a, 'b>(tokens: &'b [Token<'a>]) -> Vec<&'b [Token<'a>]> {
-    let mut depth = 0_i32;
-    let parts = tokens.split(|token| {
-        match token.text {
-            "(" | "{" => depth += 1,
-            ")" | "}" => depth -= 1,
-            _ => {}
-        }
-        token.text == "," && depth == 0
-    });
-    parts.collect()
 }
 
 /// The threads of a block as a launch says them: a number, `dim3(16, 16)`, or the name of a variable that was made either last `before` it.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use bluefin_common::structure::MAX_BYTES;
 
+use super::grid::plain;
 use super::lengths::{self, NAME, SIZE};
 use super::{Axis, Draft, Field, Kernel, Language, Parameter, ParameterKind, Shape, Usage, constants, said, structure};
 
@@ -121,6 +122,13 @@ impl Shared {
         lengths::names(kernel).next().map_or_else(|| self.main.clone(), |size| free_name(size, &self.buffers))
     }
 
+    /// Whether an expression names sizes alone.
+    fn knows(&self, expression: &str) -> bool {
+        let mut names =
+            expression.split([' ', '(', ')']).filter(|word| word.starts_with(|first: char| first.is_alphabetic()));
+        names.all(|name| self.sizes.contains_key(name) || matches!(name, "ceil_div" | "min" | "max"))
+    }
+
     /// An expression of parameters as the spec has it.
     fn named(&self, expression: &str) -> String {
         let word = |word: &str| {
@@ -166,7 +174,7 @@ fn spec_name(source: &str) -> String {
 }
 
 /// `vector_add` as solvers are called: `VectorAdd`.
-fn solver_name(kernel: &Kernel) -> String {
+pub(super) fn solver_name(kernel: &Kernel) -> String {
     let words = kernel.name.split(|found: char| !found.is_alphanumeric()).filter(|word| !word.is_empty());
     let capital = |word: &str| {
         let mut letters = word.chars();
@@ -192,7 +200,10 @@ pub(super) fn spec(draft: &Draft) -> String {
 }
 
 fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Result {
-    let name = spec_name(&draft.source);
+    let mut name = spec_name(&draft.source);
+    if let Some(part) = &draft.part {
+        name = spec_name(&format!("{name}-{part}."));
+    }
     let (toolchain, targets) = match draft.language {
         Language::Gpu => ("clang", "\"amd\", \"nvidia\""),
         Language::C => ("cc", "\"host\""),
@@ -201,7 +212,8 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
     let try_it = if draft.language == Language::C { "tune" } else { "check" };
     let target = if draft.language == Language::C { "" } else { " --target gfx942" };
     writeln!(text, "# Written from the kernels in {}. See what has a remark, then:", draft.source)?;
-    writeln!(text, "#     bluefin {try_it} --kernel {name}.toml{target}")?;
+    let file = draft.file.clone().unwrap_or_else(|| format!("{name}.toml"));
+    writeln!(text, "#     bluefin {try_it} --kernel {file}{target}")?;
     writeln!(text, "name = \"{name}\"\nproblem = \"kernel\"\ntoolchain = \"{toolchain}\"\ntargets = [{targets}]")?;
     writeln!(text, "source = \"{}\"", draft.source)?;
     if !draft.includes.is_empty() {
@@ -216,10 +228,7 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
     let reference = reference.map(solver_name).unwrap_or_default();
     writeln!(text, "reference = \"{reference}\"  # the solver whose output is right: a plain one, if there is one")?;
     if draft.kernels.len() > 1 {
-        writeln!(
-            text,
-            "# Each kernel of the file is a solver: keep those that compute the same, with the buffers that they need."
-        )?;
+        writeln!(text, "# Each kernel that takes the same buffers is a solver: keep those that compute the same.")?;
     }
     for name in said::written_by_host(draft.texts.iter().map(String::as_str)) {
         writeln!(
@@ -242,9 +251,9 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
         let Some(buffer @ Buffer { element, remark, .. }) = shared.buffers.get(name) else { continue };
         writeln!(text, "\n[[buffer]]\nname = \"{name}\"\ntype = \"{element}\"")?;
         let (length, how) = match draft.lengths.get(name) {
-            Some(length) => (length, "how far the kernels go in it"),
-            None if draft.language == Language::Python => (&shared.main, "a guess: how many elements"),
-            None => (&shared.main, "how many elements"),
+            Some(length) => (&length.text, length.how()),
+            None if draft.language == Language::Python => (&shared.main, "a guess: how many elements".to_string()),
+            None => (&shared.main, "how many elements".to_string()),
         };
         writeln!(text, "length = \"{length}\"  # {how}{remark}")?;
         writeln!(text, "role = {}", buffer.role())?;
@@ -341,7 +350,7 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
             grid.push("1".to_string());
             continue;
         }
-        let named = axis.bound.as_deref().or_else(|| free.next());
+        let named = axis.bound.as_deref().filter(|bound| shared.knows(bound)).or_else(|| free.next());
         let elements = named.map_or_else(|| shared.main.clone(), |bound| shared.named(bound));
         grid.push(match blocks.get(at).copied().filter(|threads| *threads > 1 && !axis.by_block) {
             Some(_) if let Some(param) = &block_param => format!("\"ceil_div({elements}, {param})\""),
@@ -349,10 +358,20 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
             None => format!("\"{elements}\""),
         });
     }
+    let is_known = |blocks: &Vec<String>| blocks.iter().all(|one| shared.knows(one));
+    let said = kernel.shape.grid.as_ref().filter(|blocks| tried.is_none() && is_known(blocks));
+    if let Some(said) = said {
+        let quoted = |blocks: &String| match blocks.parse::<i64>() {
+            Ok(number) => number.to_string(),
+            Err(_) => format!("\"{}\"", plain(&shared.named(blocks))),
+        };
+        grid = said.iter().map(quoted).collect();
+    }
     if let Some((_, before)) = tried {
         writeln!(text, "  # found by trying: by the usual blocks it ends like this: {before}")?;
     }
-    writeln!(text, "  grid = [{}]  # blocks", grid.join(", "))?;
+    let whose = if said.is_some() { ", as the file launches it" } else { "" };
+    writeln!(text, "  grid = [{}]  # blocks{whose}", grid.join(", "))?;
     let blocks: Vec<String> = match block_param {
         Some(param) => vec![format!("\"{param}\"")],
         None => blocks.iter().map(ToString::to_string).collect(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{KEEPING, directives, tokens};
+use super::{KEEPING, blank, directives, tokens};
 
 /// How statements begin, which stand in functions alone.
 const STATEMENTS: [&str; 6] = ["{", "do", "if", "for", "while", "return"];
@@ -24,6 +24,45 @@ pub(super) fn instances<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<St
         _ => false,
     };
     texts.flat_map(directives).filter_map(definition).filter(asks).map(|(name, _)| name).collect()
+}
+
+/// The macros of `texts` that stand for functions of the host: what they launch, or what they name of PyTorch's, no kernel can.
+pub(crate) fn host_macros<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let is_of_host = |(_, words): &(String, Vec<String>)| {
+        let follow = |first: &str, second: &str| words.windows(2).any(|pair| pair == [first, second]);
+        let names = ["torch", "at", "c10", "py", "pybind11"].iter().any(|name| follow(name, ":"));
+        has(words, &["{"])
+            && !has(words, &["__global__", "__device__"])
+            && (names || words.windows(3).any(|three| three == ["<"; 3]))
+    };
+    texts.flat_map(directives).filter_map(definition).filter(is_of_host).map(|(name, _)| name).collect()
+}
+
+/// `text` with blanks where one of `macros` stands for a function: outside of all braces.
+pub(crate) fn without_calls(text: &str, macros: &BTreeSet<String>) -> String {
+    if macros.is_empty() {
+        return text.to_string();
+    }
+    let tokens = tokens(text);
+    let (mut depth, mut found) = (0_usize, Vec::new());
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        let is_call =
+            depth == 0 && macros.contains(token.text) && tokens.get(at + 1).is_some_and(|open| open.text == "(");
+        match token.text {
+            "{" => depth += 1,
+            "}" => depth = depth.saturating_sub(1),
+            _ if is_call => {
+                let end = (at..tokens.len()).find(|at| tokens.get(*at).is_some_and(|token| token.text == ")"));
+                let Some(close) = end.and_then(|end| tokens.get(end)) else { break };
+                found.push(token.at..close.at + 1);
+                at = end.unwrap_or(at);
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    blank(text, found)
 }
 
 fn standing_for<'a>(texts: impl Iterator<Item = &'a str>, is_one: impl Fn(&[String]) -> bool) -> BTreeSet<String> {

@@ -1,0 +1,316 @@
+//! Blocks of a launch as a file's own host code has them: `(n + 255) / 256`, `dim3(n / 16, m)`, by what the kernel takes.
+
+use std::collections::BTreeMap;
+
+use super::ParameterKind;
+use crate::host_code::Token;
+
+/// Tokens in front of a launch among which a variable is looked for.
+const MOST_TOKENS: usize = 8192;
+/// Variables within variables.
+const MOST_DEPTH: usize = 8;
+/// What people call a quotient that is rounded up, without capitals and underscores.
+const ROUNDED_UP: [&str; 12] = [
+    "ceildiv",
+    "divup",
+    "cdiv",
+    "divceil",
+    "updiv",
+    "idivup",
+    "ceilingdiv",
+    "divideup",
+    "divroundup",
+    "rounduptodiv",
+    "divideroundup",
+    "ceildivide",
+];
+/// Types that a number is converted to.
+const NUMBERS: [&str; 12] = [
+    "int", "unsigned", "float", "double", "size_t", "long", "int32_t", "uint32_t", "int64_t", "uint64_t", "uint",
+    "const",
+];
+
+/// What the host code around a launch means to its kernel.
+pub(super) struct Site<'a, 'b> {
+    /// In front of the launch.
+    pub before: &'b [Token<'a>],
+    /// What the host passes, and the size of the kernel that takes it.
+    pub passed: Vec<(Vec<&'a str>, String)>,
+    /// Macros and constants that are whole numbers.
+    pub numbers: &'b BTreeMap<String, i64>,
+    /// Threads along each axis of a block.
+    pub block: &'b [i64],
+}
+
+impl<'a> Site<'a, '_> {
+    /// Blocks along each axis, as expressions of the kernel's sizes with a blank between words; `None` where what they name is not known to it.
+    pub(super) fn blocks(&self, grid: &[Token<'a>]) -> Option<Vec<String>> {
+        let all = |inner: &[Token<'a>]| {
+            let blocks = arguments(inner).into_iter().map(|one| self.whole(one, self.before.len(), 0));
+            blocks.collect::<Option<Vec<String>>>().filter(|blocks| (1..=3).contains(&blocks.len()))
+        };
+        let of_dimensions = |tokens: &[Token<'a>]| match tokens {
+            [kind, open, inner @ .., close]
+                if kind.text == "dim3" && matches!((open.text, close.text), ("(", ")") | ("{", "}")) =>
+            {
+                all(inner)
+            }
+            _ => all(tokens),
+        };
+        if let [name] = grid
+            && let Some((at, value)) = self.variable(name.text, self.before.len())
+        {
+            // One whose members are given values later is more than that.
+            let later = self.before.get(at..).unwrap_or_default().windows(2);
+            let is_changed =
+                later.clone().any(|pair| matches!(pair, [one, dot] if one.text == name.text && dot.text == "."));
+            return if is_changed { None } else { of_dimensions(value).or_else(|| all(value)) };
+        }
+        of_dimensions(grid)
+    }
+
+    /// Where `name` is given a value last in front of `end`, and that.
+    fn variable(&self, name: &str, end: usize) -> Option<(usize, &[Token<'a>])> {
+        let before = self.before.get(..end)?;
+        let text = |at: usize| before.get(at).map_or("", |token| token.text);
+        let until = |from: usize, signs: &[&str]| {
+            let mut depth = 0_i32;
+            (from..before.len()).find(|at| {
+                let found = text(*at);
+                let is_end = depth == 0 && signs.contains(&found);
+                match found {
+                    "(" | "{" | "[" => depth += 1,
+                    ")" | "}" | "]" => depth -= 1,
+                    _ => {}
+                }
+                is_end
+            })
+        };
+        (1..before.len()).rev().take(MOST_TOKENS).filter(|at| text(*at) == name).find_map(|at| {
+            let is_declared = matches!(text(at - 1), "dim3" | ",");
+            let value = match text(at + 1) {
+                "=" if text(at + 2) != "=" => before.get(at + 2..until(at + 2, &[";", ","])?)?,
+                "(" if is_declared => before.get(at + 2..until(at + 2, &[")"])?)?,
+                "{" if is_declared => before.get(at + 2..until(at + 2, &["}"])?)?,
+                _ => return None,
+            };
+            Some((at, value))
+        })
+    }
+
+    /// What `tokens` are as an expression of the kernel's sizes, where variables have what they are given last in front of `end`.
+    pub(super) fn whole(&self, tokens: &[Token<'a>], end: usize, depth: usize) -> Option<String> {
+        let mut reader = Reader { site: self, tokens, at: 0, end, depth };
+        let found = reader.sum()?;
+        (reader.at == tokens.len()).then_some(found)
+    }
+}
+
+/// Parts at commas outside of parentheses and braces; signs that compare open nothing.
+pub(super) fn arguments<'a, 'b>(tokens: &'b [Token<'a>]) -> Vec<&'b [Token<'a>]> {
+    let mut depth = 0_i32;
+    let parts = tokens.split(|token| {
+        match token.text {
+            "(" | "{" => depth += 1,
+            ")" | "}" => depth -= 1,
+            _ => {}
+        }
+        token.text == "," && depth == 0
+    });
+    parts.collect()
+}
+
+/// An expression without the blanks at its parentheses.
+pub(super) fn plain(expression: &str) -> String {
+    expression
+        .replace("( ", "(")
+        .replace(" )", ")")
+        .replace(" ,", ",")
+        .replace("div (", "div(")
+        .replace("min (", "min(")
+        .replace("max (", "max(")
+}
+
+/// Whether a parameter may be a size: the type of one may have another name.
+pub(super) fn may_be_size(kind: &ParameterKind) -> bool {
+    matches!(kind, ParameterKind::I32 | ParameterKind::I64 | ParameterKind::Other { .. })
+}
+
+/// Reads an expression of C as one of a spec.
+struct Reader<'a, 'b> {
+    site: &'b Site<'a, 'b>,
+    tokens: &'b [Token<'a>],
+    at: usize,
+    /// Variables are looked for in front of this.
+    end: usize,
+    depth: usize,
+}
+
+impl<'a> Reader<'a, '_> {
+    fn text(&self, ahead: usize) -> &'a str {
+        self.tokens.get(self.at + ahead).map_or("", |token| token.text)
+    }
+
+    fn take(&mut self, wanted: &str) -> Option<()> {
+        (self.text(0) == wanted).then(|| self.at += 1)
+    }
+
+    fn sum(&mut self) -> Option<String> {
+        self.chain(&["+", "-"], Self::product)
+    }
+
+    fn product(&mut self) -> Option<String> {
+        self.chain(&["*", "/", "%"], Self::operand)
+    }
+
+    fn chain(&mut self, signs: &[&str], mut one: impl FnMut(&mut Self) -> Option<String>) -> Option<String> {
+        let mut found = one(self)?;
+        while signs.contains(&self.text(0)) {
+            let sign = self.text(0);
+            self.at += 1;
+            let next = one(self)?;
+            found = format!("{found} {sign} {next}");
+        }
+        Some(found)
+    }
+
+    fn operand(&mut self) -> Option<String> {
+        let rest = self.tokens.get(self.at..)?;
+        let is_passed = |words: &[&str]| {
+            rest.len() >= words.len() && rest.iter().zip(words).all(|(found, word)| found.text == *word)
+        };
+        let passed = self.site.passed.iter().filter(|(words, _)| is_passed(words)).max_by_key(|(words, _)| words.len());
+        if let Some((words, name)) = passed {
+            self.at += words.len();
+            return Some(name.clone());
+        }
+        let first = self.text(0);
+        match first {
+            "(" if NUMBERS.contains(&self.text(1)) => {
+                let types = rest.iter().skip(1).take_while(|token| NUMBERS.contains(&token.text)).count();
+                self.at += 1 + types;
+                self.take(")")?;
+                self.operand()
+            }
+            "(" => {
+                self.at += 1;
+                let inner = self.sum()?;
+                self.take(")")?;
+                Some(format!("( {inner} )"))
+            }
+            "static_cast" => {
+                self.at += rest.iter().position(|token| token.text == ">")? + 1;
+                self.operand()
+            }
+            _ if NUMBERS.contains(&first) && self.text(1) == "(" => {
+                self.at += 1;
+                self.operand()
+            }
+            "std" if self.text(1) == ":" && self.text(2) == ":" => {
+                self.at += 3;
+                self.operand()
+            }
+            _ if first.starts_with(|found: char| found.is_ascii_digit()) => {
+                self.at += 1;
+                let digits = first.trim_end_matches(['u', 'U', 'l', 'L']);
+                digits.parse::<u32>().ok().map(|number| number.to_string())
+            }
+            _ if self.text(1) == "(" => self.call(first),
+            name => {
+                self.at += 1;
+                if self.take(".").is_some() {
+                    let axis = ["x", "y", "z"].iter().position(|axis| *axis == self.text(0))?;
+                    self.at += 1;
+                    // Of the block: a launch has no other dimensions whose members its blocks follow from.
+                    let is_block = self.site.variable(name, self.end).is_some();
+                    return is_block.then(|| self.site.block.get(axis).copied().unwrap_or(1).to_string());
+                }
+                if let Some(number) = self.site.numbers.get(name) {
+                    return Some(number.to_string());
+                }
+                let (at, value) = self.site.variable(name, self.end)?;
+                let inner = (self.depth < MOST_DEPTH).then(|| self.site.whole(value, at, self.depth + 1))??;
+                Some(if inner.contains(' ') { format!("( {inner} )") } else { inner })
+            }
+        }
+    }
+
+    fn call(&mut self, name: &str) -> Option<String> {
+        let plain: String = name.to_lowercase().chars().filter(|found| *found != '_').collect();
+        let rest = self.tokens.get(self.at + 1..)?;
+        let mut depth = 0_usize;
+        let end = rest.iter().position(|token| {
+            match token.text {
+                "(" => depth += 1,
+                ")" => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        })?;
+        let inner = rest.get(1..end)?;
+        self.at += end + 2;
+        let whole = |tokens: &[Token<'a>]| self.site.whole(tokens, self.end, self.depth + 1);
+        let parts = arguments(inner);
+        match (plain.as_str(), parts.as_slice()) {
+            ("min" | "max", [one, two]) => Some(format!("{plain} ( {} , {} )", whole(one)?, whole(two)?)),
+            (name, [one, two]) if ROUNDED_UP.contains(&name) => {
+                Some(format!("ceil_div ( {} , {} )", whole(one)?, whole(two)?))
+            }
+            // `ceil(n / 256.0)`, `ceil((float)n / 256)`
+            ("ceil" | "ceilf", [one]) => {
+                let at = one.iter().rposition(|token| token.text == "/")?;
+                let (above, below) = (one.get(..at)?, one.get(at + 1..)?);
+                let below = match below {
+                    [number] => number.text.trim_end_matches(['f', 'F']).trim_end_matches('0').trim_end_matches('.'),
+                    _ => "",
+                };
+                let below = match below.parse::<u32>() {
+                    Ok(_) if !one.get(at + 1..)?.iter().any(|token| token.text.contains('.')) => {
+                        whole(one.get(at + 1..)?)?
+                    }
+                    Ok(number) => number.to_string(),
+                    Err(_) => whole(one.get(at + 1..)?)?,
+                };
+                Some(format!("ceil_div ( {} , {below} )", whole(above)?))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Draft, Language};
+
+    fn grid(host: &str) -> Option<Vec<String>> {
+        let kernel = "__global__ void k(float* x, int rows, int n) { x[blockIdx.x * n + threadIdx.x] = rows; }";
+        let text = format!("#define TILE 16\n{kernel}\nvoid host(float* p, int m, int len) {{ {host} }}");
+        Draft::new(Language::Gpu, "k.cu", &text, |_| None).kernels[0].shape.grid.clone()
+    }
+
+    #[test]
+    fn blocks_are_those_of_the_files_own_launch() {
+        for (host, expected) in [
+            ("dim3 grid(m); dim3 block(128); k<<<grid, block>>>(p, m, len);", Some(&["rows"][..])),
+            ("int b = 256; int g = (len + b - 1) / b; k<<<g, b>>>(p, m, len);", Some(&["( n + 256 - 1 ) / 256"])),
+            ("k<<<ceil_div(len, TILE), TILE>>>(p, m, len);", Some(&["ceil_div ( n , 16 )"])),
+            (
+                "dim3 t(16, 8), g((len + t.x - 1) / t.x, m / t.y); k<<<g, t>>>(p, m, len);",
+                Some(&["( n + 16 - 1 ) / 16", "rows / 8"]),
+            ),
+            ("k<<<dim3(m, 2), 64>>>(p, m, len);", Some(&["rows", "2"])),
+            ("k<<<ceil(len / 256.0), 256>>>(p, m, len);", Some(&["ceil_div ( n , 256 )"])),
+            ("k<<<(int)ceil((float)len / 32), 32>>>(p, m, len);", Some(&["ceil_div ( n , 32 )"])),
+            ("k<<<std::min(m, 65535), 64>>>(p, m, len);", Some(&["min ( rows , 65535 )"])),
+            ("auto q = size(p); k<<<q.numel() / 64, 64>>>(p, m, q.numel());", Some(&["n / 64"])),
+            ("hipLaunchKernelGGL(k, dim3(m), dim3(64), 0, 0, p, m, len);", Some(&["rows"])),
+            ("const int all = 4 * len; k<<<all, 64>>>(p, m, len);", Some(&["4 * n"])),
+            ("k<<<other(m), 64>>>(p, m, len);", None),
+            ("dim3 g(m); g.y = 2; k<<<g, 64>>>(p, m, len);", None),
+            ("k<<<m, threads>>>(p, m, len);", None),
+        ] {
+            let expected = expected.map(|blocks| blocks.iter().map(ToString::to_string).collect::<Vec<_>>());
+            assert_eq!(grid(host), expected, "{host}");
+        }
+    }
+}
