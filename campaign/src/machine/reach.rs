@@ -1,6 +1,6 @@
 //! How far the kernels of a draft go in their buffers: each is compiled and executed on the CPU, as `check` does.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bluefin_common::failure::{Failure, FailureKind};
@@ -24,12 +24,16 @@ const MOST_INSTRUCTIONS: u64 = 20_000_000;
 /// Other launches are tried of a kernel for so long, and smaller sizes of all of them.
 const MOST_OF_KERNEL: Duration = Duration::from_secs(20);
 const MOST_OF_ALL: Duration = Duration::from_secs(60);
+/// Kernels that compute something else than a reference are compared with each other for so long.
+const MOST_OF_PARTS: Duration = Duration::from_secs(20);
 
 /// Failures after which kernels may end well with smaller sizes.
 const OF_SIZES: [FailureKind; 2] = [FailureKind::OutOfMemory, FailureKind::Hang];
 
-/// What came of a kernel: elements by the name of the buffer.
-type Reach = Result<BTreeMap<String, u64>, Unreached>;
+/// Elements by the name of the buffer.
+type Elements = BTreeMap<String, u64>;
+/// What came of a kernel.
+type Reach = Result<Elements, Unreached>;
 
 /// What came of a kernel, and the launch by which that is, where it is not the draft's.
 struct Reached {
@@ -45,22 +49,33 @@ struct Reached {
 /// # Errors
 /// No compiler.
 pub async fn executed(drafts: Vec<Draft>, divides: bool) -> anyhow::Result<(Vec<Draft>, Vec<String>)> {
-    let mut waiting = VecDeque::from(drafts);
-    let (mut drafts, mut remarks) = (Vec::new(), Vec::new());
-    while let Some(undone) = waiting.pop_front() {
-        let mut draft = undone.clone();
-        let new = set_lengths(&mut draft).await?;
-        let others = if divides { differing(&draft).await? } else { Vec::new() };
-        if others.is_empty() {
-            drafts.push(draft);
-            remarks.extend(new);
-        } else {
-            let rest: Vec<usize> = (0..undone.kernels.len()).filter(|at| !others.contains(at)).collect();
-            waiting.push_front(undone.part(&others));
-            waiting.push_front(undone.part(&rest));
+    let (mut done, mut remarks) = (Vec::new(), Vec::new());
+    for mut draft in drafts {
+        let (reach, said) = set_lengths(&mut draft).await?;
+        remarks.extend(said);
+        let begun = Instant::now();
+        let mut waiting = vec![(draft, reach)];
+        while let Some((draft, reach)) = waiting.pop() {
+            let others = if divides { differing(&draft).await? } else { Vec::new() };
+            if others.is_empty() {
+                done.push(draft);
+                continue;
+            }
+            let rest: Vec<usize> = (0..draft.kernels.len()).filter(|at| !others.contains(at)).collect();
+            // Who computes the same as one of the others is found by executing them once more.
+            let parts: Vec<Vec<usize>> = match begun.elapsed() < MOST_OF_PARTS {
+                true => vec![others],
+                false => others.into_iter().rev().map(|at| vec![at]).collect(),
+            };
+            for part in parts.into_iter().chain([rest]) {
+                let mut of_part = draft.part(&part);
+                let reach: Vec<Option<Elements>> = part.iter().map(|at| reach.get(*at).cloned().flatten()).collect();
+                of_part.set_reach(reach.iter().map(Option::as_ref));
+                waiting.push((of_part, reach));
+            }
         }
     }
-    Ok((drafts, remarks))
+    Ok((done, remarks))
 }
 
 /// The kernels of `draft` that compute something else than its reference.
@@ -84,11 +99,11 @@ async fn differing(draft: &Draft) -> anyhow::Result<Vec<usize>> {
     Ok((0..).zip(&draft.solvers()).filter(|(_, solver)| differs(solver)).map(|(at, _)| at).collect())
 }
 
-/// Makes the buffers of `draft` as long as its kernels go in them. What is to be told is returned: which of them can not be executed as they are.
+/// Makes the buffers of `draft` as long as its kernels go in them. How far each goes is returned, and what is to be told: which of them can not be executed as they are.
 ///
 /// # Errors
 /// No compiler.
-async fn set_lengths(draft: &mut Draft) -> anyhow::Result<Vec<String>> {
+async fn set_lengths(draft: &mut Draft) -> anyhow::Result<(Vec<Option<Elements>>, Vec<String>)> {
     let target: Target = TARGET.parse()?;
     let executor = Executor::new(target.arch(), 1, MOST_INSTRUCTIONS)?;
     let begun = Instant::now();
@@ -128,8 +143,9 @@ async fn set_lengths(draft: &mut Draft) -> anyhow::Result<Vec<String>> {
             remarks.push(format!("{name} can not be executed as it is drafted, how far it goes is a guess: {failure}"));
         }
     }
-    draft.set_reach(all.iter().map(|one| one.reach.as_ref().ok()));
-    Ok(remarks)
+    let reach: Vec<Option<Elements>> = all.into_iter().map(|one| one.reach.ok()).collect();
+    draft.set_reach(reach.iter().map(Option::as_ref));
+    Ok((reach, remarks))
 }
 
 async fn of_kernels(draft: &Draft, executor: &Executor, target: &Target) -> anyhow::Result<Vec<Reached>> {
