@@ -275,6 +275,34 @@ fn inline_ptx_is_a_fault_where_a_kernel_comes_to_it() {
     }
 }
 
+/// An assert that fails is told by the line of the assert, not by that of the header.
+#[test]
+fn an_assert_that_fails_is_named_by_its_line() {
+    let known = Known::integers([7]);
+    for (source, head) in [("people.hip", HIP), ("people.cu", CUDA)] {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |least, code| {
+            let kernels =
+                format!("__global__ void found(int* out) {{\n    out[0] = 7;\n    assert(out[0] > {least});\n}}\n");
+            let text = known.source(&format!("#include <cassert>\n{head}"), &kernels);
+            write(folder.path(), source, &text);
+            write(folder.path(), "spec.toml", &known.spec(source, "found"));
+            let line = 1 + text.lines().position(|line| line.contains("assert(")).unwrap();
+            ["gfx942", "gfx1100"].map(|target| (check(folder.path(), target, code), format!("({source}:{line})")))
+        };
+        for (report, _) in of(6, 0) {
+            assert_eq!(report["candidates"][0]["result"], "right");
+        }
+        for (report, line) in of(7, 1) {
+            let detail = report["candidates"][0]["detail"].as_str().unwrap();
+            assert!(
+                detail.contains("an assert fails (trap 121), by `s_trap 121` at") && detail.contains(&line),
+                "{detail}"
+            );
+        }
+    }
+}
+
 /// Clang knows HIP's and CUDA's bound by another word for AMD's GPUs: a kernel has the registers that it leaves, and no larger blocks.
 #[test]
 fn bounds_of_launches_are_kept() {

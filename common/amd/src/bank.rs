@@ -63,12 +63,16 @@ impl Bank<'_> {
         }
     }
 
-    fn race(&self, access: Access, met: Met, starts: &[(u32, [u32; 3])]) -> Fault {
-        let (place, other) = (self.place(met.at), met.conflict.other(|number| block_of(starts, number)));
-        match met.conflict {
+    fn race(&self, access: Access, met: Met, to: &mut Touching<'_>) -> Fault {
+        let (place, other) = (self.place(met.at), met.conflict.other(|number| block_of(to.starts, number)));
+        let fault = match met.conflict {
             Conflict::Stale { .. } => Fault::Stale { place, other, missing: "buffer_gl0_inv" },
-            _ => Fault::Race { access, place, other, wrote: met.conflict.wrote(), rounding: false },
+            _ => Fault::Race { access, place, other, by: None, wrote: met.conflict.wrote(), rounding: false },
+        };
+        if let Some(watch) = &mut to.races.watch {
+            watch.meet(&fault);
         }
+        fault
     }
 
     /// A lane's load of 1 to 16 bytes.
@@ -91,7 +95,7 @@ impl Bank<'_> {
         for piece in pieces(offset, size) {
             let met = self.shadow.touch(self.bytes.len(), piece.start, piece.len(), false, to.by);
             let Some(met) = met else { continue };
-            let fault = self.race(Access::Read, met, to.starts);
+            let fault = self.race(Access::Read, met, to);
             if met.atomic {
                 to.races.suspected = Some((self.key(offset), fault));
             } else if !to.races.is_trusting() {
@@ -147,7 +151,7 @@ impl Bank<'_> {
         if met.conflict.wrote() && same && !met.atomic {
             return Ok(());
         }
-        let mut fault = self.race(Access::Write, met, to.starts);
+        let mut fault = self.race(Access::Write, met, to);
         if let (Fault::Race { wrote: true, rounding, .. }, true) = (&mut fault, clean)
             && let (Some(old), Some(new)) = (self.bytes[piece.clone()].first_chunk(), data.first_chunk())
         {
@@ -188,7 +192,7 @@ impl Bank<'_> {
             return Err(Fault::Misaligned { access: Access::Atomic, bytes: size as u32, place });
         }
         if let Some(met) = self.shadow.touch(self.bytes.len(), offset, size, true, to.by) {
-            let fault = self.race(Access::Atomic, met, to.starts);
+            let fault = self.race(Access::Atomic, met, to);
             if !met.atomic {
                 return Err(fault);
             }

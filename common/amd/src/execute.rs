@@ -14,6 +14,7 @@ mod result;
 mod sampler;
 mod scalar;
 mod scratch;
+mod skipped;
 mod sources;
 mod sync;
 #[cfg(test)]
@@ -22,9 +23,11 @@ mod to_lds;
 mod transpose;
 mod unwritten;
 mod vector;
+mod watched;
 
 pub(crate) use self::lds::Lds;
 pub(crate) use self::scratch::Scratch;
+pub(crate) use self::skipped::Skipped;
 use crate::instruction::{Action, Destination, Instruction, Scalar, Source, Touches};
 use crate::memory::Memory;
 use crate::order::{Clock, Places, Suspect};
@@ -113,7 +116,7 @@ impl Block<'_> {
             end: own.end,
             waves: own.waves,
             number: first(wave.order.round.max(own.floor)) + wave.number,
-            span: first(own.span),
+            span: first(self.span_of(wave)),
             fresh: if self.two_units { first(wave.order.fresh) } else { u32::MAX },
             quiet: self.launch_start,
             clock,
@@ -139,6 +142,9 @@ impl Block<'_> {
             && let Some(early) = wave.pending.too_early(&instruction.touches)
         {
             return Err(self.unwaited(early));
+        }
+        if !wave.skipped.is_empty() {
+            self.follow(wave, &instruction.action, at)?;
         }
         wave.at = at + 1;
         if at == self.without {
@@ -220,7 +226,7 @@ impl Block<'_> {
                 wave.state = State::Ended;
                 if let Some((at, place)) = wave.order.scalar_store.take() {
                     let fault = Fault::NotWrittenBack { place, missing: "s_dcache_wb" };
-                    return Err(Box::new(Raised { fault, lane: None, at: Some(at) }));
+                    return Err(Box::new(Raised { at: Some(at), ..Raised::of_wave(fault) }));
                 }
                 self.explained(wave)
             }

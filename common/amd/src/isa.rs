@@ -13,9 +13,8 @@ mod table;
 mod text;
 mod trailer;
 
-use std::sync::Arc;
-
 use crate::instruction::{Dpp, Select, Unused};
+use crate::source::Row;
 use crate::target::Target;
 
 pub(crate) use decode::decode;
@@ -193,8 +192,8 @@ pub(crate) struct Line {
     pub words: Vec<u32>,
     /// What it is, or why that is not known.
     pub encoded: Result<Encoded, String>,
-    /// File and line of the source, where the code object has a line table.
-    pub source: Option<Arc<str>>,
+    /// The source, where the code object has a line table.
+    pub row: Row,
 }
 
 impl From<At> for Operand {

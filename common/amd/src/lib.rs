@@ -3,7 +3,7 @@
 //! [`Program::load`] takes a code object apart and decodes it by tables of its own, and [`Program::run`] executes a [`Launch`] on a
 //! [`Memory`]. What a kernel must not do ends the launch with a [`Verdict`], which names the instruction, the wave, the lane and
 //! the element: touches outside of buffers and LDS, values that nobody wrote, races, registers that are used before the
-//! `s_waitcnt` they need, barriers that not all threads reach, misalignment, loops without end.
+//! `s_waitcnt` they need, barriers that threads leave out and go on, misalignment, loops without end.
 //!
 //! Semantics are those of AMD's documents "MI100" (CDNA 1) to "CDNA 4" and "RDNA 2" to "RDNA 4 Instruction Set Architecture" and of
 //! LLVM's "User Guide for AMDGPU Backend"; comments name the section.
@@ -42,6 +42,7 @@ mod target;
 mod typed;
 mod variables;
 mod verdict;
+mod watch;
 mod wave;
 
 pub use error::{LaunchError, LoadError};

@@ -6,6 +6,7 @@ mod journal;
 use self::journal::Journal;
 use crate::bank::lanes::Places;
 use crate::bank::{Bank, Label, Loaded, Touching};
+use crate::races::LDS;
 use crate::shadow::{LAST_NUMBER, Shadow, Toucher};
 use crate::variables::{Variables, buffer_place};
 use crate::verdict::{Access, Fault, Place};
@@ -181,6 +182,19 @@ impl Memory {
         let buffer = &self.buffers[at];
         let offset = usize::try_from(address - buffer.base).ok()?;
         (offset < buffer.bytes.len().max(1) && buffer.bytes.len() - offset >= bytes).then_some((at, offset))
+    }
+
+    /// What a place is called among those of atomics, if it is one that waves share.
+    pub(crate) fn key_of(&self, place: &Place) -> Option<u64> {
+        let Place::Buffer { name, offset, .. } = place else {
+            return if let Place::Lds { offset, .. } = place { Some(offset | LDS) } else { None };
+        };
+        let start = |buffer: &Buffer| match &buffer.variables {
+            Some(variables) => variables.all.iter().find(|of| of.name == *name).map(|of| of.range.start),
+            None => (buffer.name == *name).then_some(0),
+        };
+        let address = |buffer: &Buffer| buffer.base.checked_add(start(buffer)?)?.checked_add_signed(*offset);
+        self.buffers.iter().rev().find_map(address)
     }
 
     /// What an address means that may be in no buffer: the nearest one names it.

@@ -175,6 +175,8 @@ impl Places {
 /// A plain read of what others touch with atomics: no fault if the wave goes on to a comparing atomic there, which finds a change.
 pub(crate) struct Suspect {
     pub key: u64,
+    /// Who touched it.
+    pub wave: u32,
     pub at: usize,
     pub lane: usize,
     pub fault: Fault,

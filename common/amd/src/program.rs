@@ -1,8 +1,7 @@
 //! A code object, loaded and decoded.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::decode::{Decoder, poll};
@@ -11,8 +10,9 @@ use crate::instruction::{Action, Instruction};
 use crate::isa::{self, Isa, Line};
 use crate::memory::{Image, Memory};
 use crate::object::{CodeObject, Kernel, unbundle};
+use crate::operations::memory::Kind;
 use crate::registers::{ACCUMULATION, VGPRS};
-use crate::source;
+use crate::source::{self, Lines, Row};
 use crate::target::Target;
 use crate::verdict::Site;
 
@@ -117,12 +117,7 @@ impl Program {
 }
 
 /// All instructions of sections of code, one after the other.
-pub(crate) fn lines(
-    text: &[(u64, Vec<u32>)],
-    sources: &BTreeMap<u64, Option<Arc<str>>>,
-    target: &'static Target,
-    lanes: u32,
-) -> Vec<Line> {
+pub(crate) fn lines(text: &[(u64, Vec<u32>)], sources: &Lines, target: &'static Target, lanes: u32) -> Vec<Line> {
     let isa = Isa::of(target);
     let mut lines = Vec::new();
     for (begin, words) in text {
@@ -131,8 +126,8 @@ pub(crate) fn lines(
             let (encoded, length) = isa::decode(isa, lanes, &words[at..]);
             let length = length.max(1);
             let address = begin + 4 * at as u64;
-            let source = sources.range(..=address).next_back().and_then(|(_, source)| source.clone());
-            lines.push(Line { address, words: words[at..at + length].to_vec(), encoded, source });
+            let row = sources.range(..=address).next_back().map(|(_, row)| row.clone()).unwrap_or_default();
+            lines.push(Line { address, words: words[at..at + length].to_vec(), encoded, row });
             at += length;
         }
     }
@@ -167,10 +162,42 @@ fn named(instructions: &[Instruction]) -> [Range<usize>; 2] {
     [0..ends[0], accumulation..ends[1]]
 }
 
+/// How far behind a load its use is looked for.
+const USED_WITHIN: usize = 512;
+
+/// A load that the compiler has moved, as one in front of a loop, has the line of what uses it first.
+fn place_loads(lines: &mut [Line], instructions: &[Instruction]) {
+    let moved = |at: &usize| lines.get(*at).is_some_and(|line| line.row.moved);
+    let used = |at: usize| {
+        let Action::Memory(memory) = &instructions.get(at)?.action else { return None };
+        let (first, count) = match memory.kind {
+            Kind::Load { bytes, .. } => (memory.to, u16::from(bytes.div_ceil(4))),
+            Kind::LoadTwo { bytes, .. } => (memory.to, u16::from(bytes / 2)),
+            _ => return None,
+        };
+        let touches = |instruction: &&Instruction| {
+            let spans = instruction.touches.vgprs.iter().copied();
+            let mut spans = spans.chain(instruction.touches.loaded.map(|(span, _)| span));
+            spans.any(|(from, many, _)| from < first + count && first < from + many)
+        };
+        let behind = instructions.iter().skip(at + 1).take(USED_WITHIN);
+        let within = behind.take_while(|instruction| !matches!(instruction.action, Action::End | Action::SetPc { .. }));
+        let next = at + 1 + within.enumerate().find(|(_, instruction)| touches(instruction))?.0;
+        lines.get(next).map(|line| line.row.clone()).filter(|row| !row.moved)
+    };
+    let found: Vec<(usize, Row)> = (0..lines.len()).filter(moved).filter_map(|at| Some((at, used(at)?))).collect();
+    for (at, row) in found {
+        if let Some(line) = lines.get_mut(at) {
+            line.row = row;
+        }
+    }
+}
+
 impl Code {
     fn decode(lines: Vec<Line>, target: &'static Target, lanes: u32) -> Self {
-        let (lines, mut instructions): (Vec<Line>, Vec<Instruction>) =
+        let (mut lines, mut instructions): (Vec<Line>, Vec<Instruction>) =
             decode_lines(lines, target, lanes).into_iter().unzip();
+        place_loads(&mut lines, &instructions);
         poll::mark(&mut instructions);
         let first = lines.iter().map(|line| line.address).min().unwrap_or_default();
         let last = lines.iter().map(|line| line.address).max().unwrap_or_default();
@@ -184,7 +211,7 @@ impl Code {
     }
 
     pub fn site(&self, at: usize) -> Site {
-        let site = |line: &Line| Site { address: line.address, text: line.text(), source: line.source.clone() };
+        let site = |line: &Line| Site { address: line.address, text: line.text(), source: line.row.source.clone() };
         self.lines.get(at).map(site).unwrap_or_default()
     }
 

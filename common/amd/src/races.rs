@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use crate::order::Known;
 use crate::shadow::{How, Toucher};
 use crate::verdict::{Fault, Place};
+use crate::watch::Watch;
 
 /// Words that a launch overwrites though others have read them; the next one is a fault at once.
 const MOST_WRITES: usize = 1 << 16;
@@ -103,6 +104,8 @@ pub(crate) struct Races {
     pub read: Option<Raced>,
     /// A write that is to be kept: the word, its bytes, and what it comes to.
     pub wrote: Vec<(u64, u8, Fault)>,
+    /// The place of a race whose other side is looked for.
+    pub watch: Option<Box<Watch>>,
     /// The first race of the launch that left a value open.
     pub first: Option<Met>,
     /// Of an earlier execution, with the number that it began with.
@@ -128,6 +131,11 @@ impl Races {
     /// Those of an execution in which values that races left open count as written.
     pub fn trusting() -> Self {
         Self { trusting: true, ..Self::default() }
+    }
+
+    /// Those of an execution like the first one, in which a place is watched.
+    pub fn watching(watch: Watch) -> Self {
+        Self { watch: Some(Box::new(watch)), ..Self::default() }
     }
 
     /// Whether nothing was met that nothing orders, in an execution of its own.

@@ -7,8 +7,16 @@ use gimli::{Dwarf, EndianSlice, LineProgramHeader, LittleEndian, SectionId, Unit
 use object::{Object as _, ObjectSection as _};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
-/// File and line by address; `None` from where there is no source.
-pub(crate) type Lines = BTreeMap<u64, Option<Arc<str>>>;
+/// The source from an address on.
+pub(crate) type Lines = BTreeMap<u64, Row>;
+
+/// File and line, where there is a source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub source: Option<Arc<str>>,
+    /// The line is that of what is in front: the table names none, as of code that the compiler has moved ("line 0").
+    pub moved: bool,
+}
 
 /// The source of each address. Empty if the code object has no line table, or one that can not be read: a code object runs without one.
 pub(crate) fn lines(bytes: &[u8]) -> Lines {
@@ -35,16 +43,17 @@ pub(crate) fn lines(bytes: &[u8]) -> Lines {
 fn unit_lines<'a>(dwarf: &Dwarf<Slice<'a>>, unit: &Unit<Slice<'a>>, lines: &mut Lines) -> gimli::Result<()> {
     let Some(program) = unit.line_program.clone() else { return Ok(()) };
     let mut rows = program.rows();
+    let mut last = None;
     while let Some((header, row)) = rows.next_row()? {
-        let source = match row.line() {
+        let moved = row.line().is_none() && !row.end_sequence();
+        last = match row.line() {
             Some(line) if !row.end_sequence() => {
                 file_name(dwarf, unit, header, row.file_index()).map(|name| format!("{name}:{line}").into())
             }
-            // Line 0 is that of no source: what was named last stands.
-            None if !row.end_sequence() => continue,
+            None if moved => last,
             _ => None,
         };
-        lines.insert(row.address(), source);
+        lines.insert(row.address(), Row { source: last.clone(), moved });
     }
     Ok(())
 }

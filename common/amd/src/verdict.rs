@@ -5,10 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::LaunchError;
+use crate::order::Suspect;
 
 /// Number of the trap that stands in code for AMD's GPUs where the source has inline PTX (`shim/gpu.h` of `bluefin-kernel-spec`). The compiler
 /// and the runtimes use 1 to 3.
 pub const PTX_TRAP: u32 = 120;
+/// Number of the trap of an `assert` that fails (`shim/indices.h`).
+pub const ASSERT_TRAP: u32 = 121;
 
 /// Why a launch did not end well.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,9 +206,9 @@ pub enum Fault {
     Misaligned { access: Access, bytes: u32, place: Place },
     /// A value that nobody wrote, or that was made of one, is used.
     Unwritten { used: Use, origin: Option<String> },
-    /// Two touch one place, one of them writing, and nothing orders them. `rounding`: both write, and what they write is, as FP32, a few
-    /// roundings apart.
-    Race { access: Access, place: Place, other: Other, wrote: bool, rounding: bool },
+    /// Two touch one place, one of them writing, and nothing orders them. `by`: the last instruction by which the other one did before, as far as that
+    /// is known. `rounding`: both write, and what they write is, as FP32, a few roundings apart.
+    Race { access: Access, place: Place, other: Other, by: Option<Box<Site>>, wrote: bool, rounding: bool },
     /// What another wave wrote is read behind a barrier or an atomic, but a cache may hold what was there before: an instruction is
     /// missing that empties it.
     Stale { place: Place, other: Other, missing: &'static str },
@@ -213,7 +216,7 @@ pub enum Fault {
     NotWrittenBack { place: Place, missing: &'static str },
     /// A register is used before what was loaded into it, or is stored from it, is there.
     Unwaited { register: String, counter: &'static str, issued: Site },
-    /// Some threads of the block will never reach the barrier.
+    /// Some threads of the block go on without the barrier.
     Barrier { missing: Missing },
     /// More instructions than the limit.
     Hang { limit: u64 },
@@ -227,7 +230,7 @@ pub enum Fault {
     Unimplemented { what: String },
     /// Execution went where no instruction is.
     LeftCode { address: u64 },
-    /// The kernel gave up (`s_trap`): by itself, or at what bluefin's headers make a trap of: [`PTX_TRAP`].
+    /// The kernel gave up (`s_trap`): by itself, or at what bluefin's headers make a trap of: [`PTX_TRAP`], [`ASSERT_TRAP`].
     Trap { number: u32 },
 }
 
@@ -249,8 +252,12 @@ impl Fault {
 pub enum Missing {
     /// A wave that waits at another one.
     Elsewhere { wave: u32, at: Site },
-    /// Lanes of the wave itself, which EXEC leaves out.
-    Lanes(u64),
+    /// Lanes of the wave itself, which EXEC leaves out, and which go on behind it.
+    Lanes {
+        lanes: u64,
+        /// What they do next together with lanes that came to it.
+        on: Site,
+    },
 }
 
 impl fmt::Display for Fault {
@@ -268,7 +275,7 @@ impl fmt::Display for Fault {
                     None => Ok(()),
                 }
             }
-            Self::Race { access, place, other, wrote, rounding } => {
+            Self::Race { access, place, other, by, wrote, rounding } => {
                 write!(f, "race: {access} of {place}, ")?;
                 match (other, wrote) {
                     (Other::Lane(_), _) => write!(f, "to which {other} writes another value in the same instruction")?,
@@ -279,7 +286,11 @@ impl fmt::Display for Fault {
                             Other::Block(_) | Other::Blocks => "no release and acquire in between",
                             _ => "no barrier in between that waited for it",
                         };
-                        write!(f, "which {other} {did} with {missing}")?;
+                        write!(f, "which {other} {did} ")?;
+                        if let Some(by) = by {
+                            write!(f, "by {by} ")?;
+                        }
+                        write!(f, "with {missing}")?;
                     }
                 }
                 f.write_str(if *rounding { "; as FP32, both values differ by a rounding" } else { "" })
@@ -302,8 +313,8 @@ impl fmt::Display for Fault {
             Self::Barrier { missing: Missing::Elsewhere { wave, at } } => {
                 write!(f, "divergent barrier: wave {wave} waits at {at} instead")
             }
-            Self::Barrier { missing: Missing::Lanes(lanes) } => {
-                write!(f, "divergent barrier: lanes {lanes:#x} do not reach it")
+            Self::Barrier { missing: Missing::Lanes { lanes, on } } => {
+                write!(f, "divergent barrier: lanes {lanes:#x} do not reach it, and go on with {on}")
             }
             Self::Hang { limit } => write!(f, "more than {limit} instructions"),
             Self::NotReplicated { register } => {
@@ -315,6 +326,7 @@ impl fmt::Display for Fault {
             Self::Unimplemented { what } => write!(f, "not implemented: {what}"),
             Self::LeftCode { address } => write!(f, "execution at {address:#x}, where no instruction is"),
             Self::Trap { number: PTX_TRAP } => write!(f, "inline PTX, which is for no AMD GPU (trap {PTX_TRAP})"),
+            Self::Trap { number: ASSERT_TRAP } => write!(f, "an assert fails (trap {ASSERT_TRAP})"),
             Self::Trap { number } => write!(f, "trap {number}"),
         }
     }
@@ -325,17 +337,19 @@ impl fmt::Display for Fault {
 pub(crate) struct Raised {
     pub fault: Fault,
     pub lane: Option<u32>,
-    /// The instruction, where it is not the one that was executed last.
+    /// The wave, where it is not the one that was executed last, and the instruction.
+    pub wave: Option<u32>,
     pub at: Option<usize>,
 }
 
 impl Raised {
     pub fn at(lane: usize, fault: Fault) -> Box<Self> {
-        Box::new(Self { fault, lane: Some(lane as u32), at: None })
+        Box::new(Self { lane: Some(lane as u32), ..Self::of_wave(fault) })
     }
 
-    pub fn by(at: usize, lane: usize, fault: Fault) -> Box<Self> {
-        Box::new(Self { fault, lane: Some(lane as u32), at: Some(at) })
+    /// What was suspect, and nothing has explained.
+    pub fn suspected(Suspect { wave, at, lane, fault, .. }: Suspect) -> Box<Self> {
+        Box::new(Self { lane: Some(lane as u32), wave: Some(wave), at: Some(at), ..Self::of_wave(fault) })
     }
 
     /// Whether a value decided something that nobody wrote, or that a race left open.
@@ -344,7 +358,11 @@ impl Raised {
     }
 
     pub fn wave(fault: Fault) -> Box<Self> {
-        Box::new(Self { fault, lane: None, at: None })
+        Box::new(Self::of_wave(fault))
+    }
+
+    pub fn of_wave(fault: Fault) -> Self {
+        Self { fault, lane: None, wave: None, at: None }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A wave.
 
+use crate::execute::Skipped;
 use crate::matrix::Factors;
 use crate::number::Mode;
 use crate::order::Order;
@@ -29,6 +30,10 @@ pub(crate) struct Wave {
     pub barriers: u32,
     /// Indices of instructions: where it waited at the first barrier for which another wave waited elsewhere; which wave, and where.
     pub elsewhere: Option<(usize, u32, usize)>,
+    /// Lanes that barriers were without.
+    pub skipped: Vec<Skipped>,
+    /// EXEC has all lanes for the compiler's own purposes. Known where barriers were without lanes.
+    pub whole: bool,
     /// Within the block.
     pub number: u32,
     /// Lanes that exist.
@@ -82,6 +87,8 @@ impl Wave {
             state: State::Running,
             barriers: 0,
             elsewhere: None,
+            skipped: Vec::new(),
+            whole: false,
             mode: Mode { ocp: target.has_ocp(), ..Mode::default() },
             mode_bits: 0,
             pending: Pending::new(target.most_scalar()),

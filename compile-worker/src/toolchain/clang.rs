@@ -29,6 +29,8 @@ const TRIED: [&str; 2] = ["gfx90a", "sm_80"];
 const TRIPLES: [&str; 2] = ["--target=amdgcn", "--target=nvptx64"];
 /// What is no error to nvcc: a number that may lose digits in braces, and a variable that is to be in a register.
 pub(super) const LENIENT: [&str; 2] = ["-Wno-narrowing", "-Wno-register"];
+/// A table of the source's lines, and what has none said to have none.
+const LINES: [&str; 3] = ["-gline-tables-only", "-mllvm", "-use-unknown-locations=Enable"];
 const TRIAL: &str = "extern \"C\" __attribute__((global)) void f(int *x) { *x = 1; }\n";
 
 /// A clang that compiles for AMD and NVIDIA GPUs.
@@ -95,9 +97,12 @@ impl Clang {
     }
 
     fn command(&self, input: &Input<'_>) -> Vec<OsString> {
-        let lines = input.lines.then(|| "-gline-tables-only".to_string());
-        let flags = lines.into_iter().chain(input.flags.iter().cloned());
-        if arch::vendor(input.arch) != Some(Vendor::Nvidia) {
+        let is_nvidia = arch::vendor(input.arch) == Some(Vendor::Nvidia);
+        // What the compiler has moved would have the line of whatever is in front of it otherwise.
+        let lines = if is_nvidia { &LINES[..1] } else { &LINES };
+        let lines = lines.iter().filter(|_| input.lines).map(ToString::to_string);
+        let flags = lines.chain(input.flags.iter().cloned());
+        if !is_nvidia {
             let gpu = format!("--offload-arch={}", input.arch);
             let own = [
                 "-x",

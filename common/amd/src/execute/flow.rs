@@ -3,7 +3,7 @@
 use super::{Block, scalar};
 use crate::instruction::{Action, Condition, Hardware, Instruction};
 use crate::registers::{Registers, VCC};
-use crate::verdict::{Fault, Missing, Raised, Step, Use};
+use crate::verdict::{Fault, Raised, Step, Use};
 use crate::wave::{State, Wave};
 
 fn undecided() -> Box<Raised> {
@@ -119,11 +119,7 @@ impl Block<'_> {
 
     /// A wave comes to a barrier.
     pub(super) fn arrive(&mut self, wave: &mut Wave) -> Step {
-        let exec = wave.registers.exec();
-        // A wave of which no lane executes comes to it as a whole: the compiler left out the branch around it.
-        if exec != 0 && wave.lanes & !exec != 0 {
-            return Err(Raised::wave(Fault::Barrier { missing: Missing::Lanes(wave.lanes & !exec) }));
-        }
+        self.come(wave)?;
         self.explained(wave)?;
         wave.state = State::AtBarrier;
         Ok(())

@@ -39,6 +39,9 @@ impl Block<'_> {
     /// Executes a vector memory or LDS instruction.
     pub(super) fn access(&mut self, wave: &mut Wave, memory: &Memory, at: usize) -> Step {
         let exec = wave.registers.exec();
+        if self.races.watch.is_some() {
+            self.watch(wave, memory, exec, at);
+        }
         if exec == 0 {
             self.note(wave, memory, [None, None], at);
         } else if let Some(touches) = self.at_once(wave, memory, exec) {

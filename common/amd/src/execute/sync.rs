@@ -37,13 +37,12 @@ impl Block<'_> {
     pub(super) fn explained(&mut self, wave: &mut Wave) -> Step {
         self.own.arrived |= 1 << wave.number;
         if !wave.order.suspects.is_empty() {
-            let Suspect { at, lane, fault, .. } = wave.order.suspects.swap_remove(0);
-            return Err(Raised::by(at, lane, fault));
+            return Err(Raised::suspected(wave.order.suspects.swap_remove(0)));
         }
         match self.own.debts.iter().position(|(of, _)| *of == wave.number) {
             Some(found) => {
-                let (_, Suspect { at, lane, fault, .. }) = self.own.debts.swap_remove(found);
-                Err(Raised::by(at, lane, fault))
+                let (_, suspect) = self.own.debts.swap_remove(found);
+                Err(Raised::suspected(suspect))
             }
             None => Ok(()),
         }
@@ -68,7 +67,8 @@ impl Block<'_> {
         let Some((key, fault)) = self.races.suspected.take() else { return Ok(()) };
         match fault {
             Fault::Race { other: Other::Wave(of), .. } if self.own.arrived >> of & 1 == 0 => {
-                self.own.debts.push((of, Suspect { key, at: wave.at.saturating_sub(1), lane, fault }));
+                let (at, wave) = (wave.at.saturating_sub(1), wave.number);
+                self.own.debts.push((of, Suspect { key, wave, at, lane, fault }));
                 Ok(())
             }
             fault => Err(Raised::at(lane, fault)),
@@ -298,7 +298,8 @@ impl Block<'_> {
     /// A read that is suspect until its wave goes on to a comparing atomic there.
     pub(super) fn suspect(&mut self, wave: &mut Wave, lane: usize) {
         if let Some((key, fault)) = self.races.suspected.take() {
-            wave.order.suspects.push(Suspect { key, at: wave.at.saturating_sub(1), lane, fault });
+            let at = wave.at.saturating_sub(1);
+            wave.order.suspects.push(Suspect { key, wave: wave.number, at, lane, fault });
         }
     }
 
@@ -382,7 +383,7 @@ impl Block<'_> {
                 let (from, is_word) = (at & !3, first == second && (at & !3) + 4 <= common);
                 let rounding = is_word && differ_by_rounding(word(lane, from), word(other, from));
                 let (access, by) = (Access::Write, Other::Lane(lane as u32));
-                let fault = Fault::Race { access, place, other: by, wrote: true, rounding };
+                let fault = Fault::Race { access, place, other: by, by: None, wrote: true, rounding };
                 return Err(Raised::at(other, fault));
             }
         }

@@ -18,7 +18,8 @@ impl Prepared<'_> {
         wave.pending.clear();
         (wave.at, wave.state, wave.number, wave.origin) = (self.entry, State::Running, number, None);
         (wave.order, wave.indexed, wave.raced) = (Order::default(), false, None);
-        (wave.barriers, wave.elsewhere) = (0, None);
+        (wave.barriers, wave.elsewhere, wave.whole) = (0, None, false);
+        wave.skipped.clear();
         let [first, second, _] = self.kernel.resources;
         wave.set_mode(first >> 12 & 0xff | (first >> 21 & 1) << 8 | (first >> 23 & 1) << 9 | (first >> 26 & 1) << 23);
         let left = self.threads - number * lanes;

@@ -17,6 +17,7 @@ use crate::races::{Met, Overwrite, Races};
 use crate::random::Random;
 use crate::shadow::{LAST_NUMBER, SPARE_ROUNDS};
 use crate::verdict::{Failure, Fault, Missing, Raised, Verdict};
+use crate::watch::Watch;
 use crate::wave::{State, Temporaries, Wave};
 
 /// Bit of COMPUTE_PGM_RSRC1: a block's waves are on both units of a pair.
@@ -75,9 +76,27 @@ struct Run<'a> {
 
 impl Prepared<'_> {
     pub(super) fn run(&self, memory: &mut Memory, options: &Options) -> Result<Report, Failure> {
-        let done = self.judge(memory, options);
+        let mut done = self.judge(memory, options);
+        if let (Err(Failure::Verdict(verdict)), None) = (&mut done, options.without) {
+            self.name_other(memory, options, verdict);
+        }
         memory.settle();
         done
+    }
+
+    /// Names the instruction of the other side of a race, which another execution finds.
+    fn name_other(&self, memory: &mut Memory, options: &Options, verdict: &mut Verdict) {
+        let (Some(place), Some(site)) = (Watch::place(&verdict.fault), &verdict.instruction) else { return };
+        let (Some(key), Some(at)) = (memory.key_of(place), self.code.index_of(site.address)) else { return };
+        memory.undo();
+        let watch = Watch::new(key, verdict.block, verdict.wave, at, verdict.fault.clone());
+        let mut run = Run::new(self, memory, options, Races::watching(watch));
+        // It ends as the first one did, or does not: what is used of a value that a race left open is not looked at.
+        let _stopped = run.run(memory);
+        let found = run.races.watch.and_then(|watch| watch.other());
+        if let (Fault::Race { by, .. }, Some(at)) = (&mut verdict.fault, found) {
+            *by = Some(Box::new(self.code.site(at)));
+        }
     }
 
     /// Executes the launch, and again where it is not known whether a race matters.
@@ -148,7 +167,7 @@ impl Prepared<'_> {
             fault: raised.fault,
             instruction: (!left).then(|| self.code.site(at)),
             block,
-            wave,
+            wave: raised.wave.unwrap_or(wave),
             lane: raised.lane,
         }))
     }

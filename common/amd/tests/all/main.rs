@@ -1,6 +1,7 @@
 //! Kernels compiled by clang, executed.
 #![allow(clippy::indexing_slicing)]
 
+mod barriers;
 mod basics;
 mod bodies;
 mod faults;
@@ -13,6 +14,7 @@ mod order;
 mod rarer;
 mod samples;
 mod scalars;
+mod sides;
 mod sparse;
 mod support;
 mod triton;

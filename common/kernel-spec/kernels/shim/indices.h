@@ -117,6 +117,11 @@ BLUEFIN_DEVICE void* memset(void* to, int value, size_t bytes) { return __builti
 
 // Nobody reads what a kernel prints while it is tuned.
 template <class... Values> BLUEFIN_DEVICE int printf(const char*, Values...) { return 0; }
-extern "C" __attribute__((device, always_inline)) inline void __assert_fail(const char*, const char*, unsigned, const char*) noexcept {
+// Without lines of its own, and with a number of its own (see bluefin-amd's `Fault::Trap`): the fault names the line of the assert. A GPU gives up
+// at one trap or the other.
+extern "C" __attribute__((device, always_inline, nodebug)) inline void __assert_fail(const char*, const char*, unsigned, const char*) noexcept {
+#if BLUEFIN_AMD
+    asm volatile("s_trap 121");
+#endif
     __trap();
 }
