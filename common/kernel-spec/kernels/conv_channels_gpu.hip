@@ -85,7 +85,7 @@ template <bool FORWARD> struct TapPixels {
         if ((SH > 1 && y % SH != 0) || (SW > 1 && x % SW != 0)) return {s.image, -1, 0};
         return {s.image, y / SH, x / SW};
     }
-    template <int V> DEVICE static constexpr bool contiguous() { return align % V == 0; }
+    template <int V> DEVICE bool contiguous() const { return align % V == 0; }
     DEVICE const Element* address(Slot s, int k) const {
         const Slot at = met(s, k);
         return data + (((at.image + at.y) * width + at.x) * all_channels + channels.channel(k));
@@ -95,20 +95,17 @@ template <bool FORWARD> struct TapPixels {
         return k < channels.count() * TAPS && (unsigned)at.y < (unsigned)height && (unsigned)at.x < (unsigned)width;
     }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
-        if constexpr (contiguous<V>()) {
-            return load_vector<V>(address(s, k), inside(s, k));
-        } else {
-            Vec<Element, V> out = {};
+        if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));
+        Vec<Element, V> out = {};
 #pragma unroll
-            for (int j = 0; j < V; ++j) {
-                if (inside(s, k + j)) out[j] = *address(s, k + j);
-            }
-            return out;
+        for (int j = 0; j < V; ++j) {
+            if (inside(s, k + j)) out[j] = *address(s, k + j);
         }
+        return out;
     }
 };
 
-// Backward. Element (outer, k): weight of input channel `outer`, of a multiple of ALIGN, at the output channel and the tap of k.
+// Backward. Element (outer, k): weight of input channel `outer`, at the output channel and the tap of k.
 template <int ALIGN> struct TapWeights {
     static constexpr bool along_k = false, gathers = false;
     static constexpr int align = ALIGN;
@@ -120,22 +117,19 @@ template <int ALIGN> struct TapWeights {
         int channel;
     };
     DEVICE Slot slot(int outer) const { return {outer}; }
-    template <int V> DEVICE static constexpr bool contiguous() { return ALIGN % V == 0; }
+    template <int V> DEVICE bool contiguous() const { return divides<V, ALIGN>(in_channels); }
     DEVICE const Element* address(Slot s, int k) const {
         return data + ((channels.channel(k) * TAPS + channels.tap(k)) * in_channels + s.channel);
     }
     DEVICE bool inside(Slot s, int k) const { return s.channel < in_channels && k < channels.count() * TAPS; }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
-        if constexpr (contiguous<V>()) {
-            return load_vector<V>(address(s, k), inside(s, k));
-        } else {
-            Vec<Element, V> out = {};
+        if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));
+        Vec<Element, V> out = {};
 #pragma unroll
-            for (int j = 0; j < V; ++j) {
-                if (inside({s.channel + j}, k)) out[j] = *address({s.channel + j}, k);
-            }
-            return out;
+        for (int j = 0; j < V; ++j) {
+            if (inside({s.channel + j}, k)) out[j] = *address({s.channel + j}, k);
         }
+        return out;
     }
 };
 
@@ -167,24 +161,21 @@ struct TapChannels {
         const int y = s.y + pixel / of.ow * SH, x = s.x + pixel % of.ow * SW;
         return {image * of.h + y, x, image < of.n && (unsigned)y < (unsigned)of.h && (unsigned)x < (unsigned)of.w};
     }
-    template <int V> DEVICE static constexpr bool contiguous() { return align % V == 0; }
+    template <int V> DEVICE bool contiguous() const { return align % V == 0; }
     DEVICE const Element* address(Slot s, int k) const {
         const Met at = met(s, k);
         return data + ((at.row * of.w + at.column) * of.c + channels.channel(s.outer));
     }
     DEVICE bool inside(Slot s, int k) const { return met(s, k).exists; }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
-        if constexpr (contiguous<V>()) {
-            return load_vector<V>(address(s, k), inside(s, k));
-        } else {
-            Vec<Element, V> out = {};
+        if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));
+        Vec<Element, V> out = {};
 #pragma unroll
-            for (int j = 0; j < V; ++j) {
-                const Slot at = slot(s.outer + j);
-                if (inside(at, k)) out[j] = *address(at, k);
-            }
-            return out;
+        for (int j = 0; j < V; ++j) {
+            const Slot at = slot(s.outer + j);
+            if (inside(at, k)) out[j] = *address(at, k);
         }
+        return out;
     }
 };
 #endif

@@ -66,7 +66,7 @@ DEVICE Vec<Element, V> load_pixels(const Images<const Element>& of, const Elemen
     return out;
 }
 
-// Element (outer, k): channel k of pixel `outer` of all images, whose pixels are a multiple of ALIGN.
+// Element (outer, k): channel k of pixel `outer` of all images. ALIGN is what `align` is.
 template <int ALIGN> struct PixelColumns {
     static constexpr bool along_k = false, gathers = false;
     static constexpr int align = ALIGN;
@@ -80,20 +80,17 @@ template <int ALIGN> struct PixelColumns {
         const int image = outer / of.pixels, pixel = outer % of.pixels;
         return {image * of.image_size() + pixel, pixel, of.images * of.pixels - outer};
     }
-    template <int V> DEVICE static constexpr bool contiguous() { return ALIGN % V == 0; }
+    template <int V> DEVICE bool contiguous() const { return divides<V, ALIGN>(of.pixels); }
     DEVICE const Element* address(Slot s, int k) const { return data + (s.offset + k * of.pixels); }
     DEVICE bool inside(Slot s, int k) const { return s.left > 0 && k < of.group_channels; }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
-        if constexpr (contiguous<V>()) {
-            return load_vector<V>(address(s, k), inside(s, k));
-        } else {
-            return load_pixels<V>(of, address(s, k), s.pixel, inside(s, k) ? s.left : 0);
-        }
+        if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));
+        return load_pixels<V>(of, address(s, k), s.pixel, inside(s, k) ? s.left : 0);
     }
 };
 template <int ALIGN> DEVICE PixelColumns<ALIGN> pixel_columns(const Images<const Element>& of) { return {of.data, of}; }
 
-// Element (outer, k): channel `outer` of pixel k of all images, whose pixels are a multiple of ALIGN.
+// Element (outer, k): channel `outer` of pixel k of all images. ALIGN is what `align` is.
 template <int ALIGN> struct PixelRows {
     static constexpr bool along_k = true, gathers = false;
     static constexpr int align = ALIGN;
@@ -105,23 +102,20 @@ template <int ALIGN> struct PixelRows {
         bool exists;
     };
     DEVICE Slot slot(int outer) const { return {outer * of.pixels, outer < of.group_channels}; }
-    template <int V> DEVICE static constexpr bool contiguous() { return ALIGN % V == 0; }
+    template <int V> DEVICE bool contiguous() const { return divides<V, ALIGN>(of.pixels); }
     DEVICE const Element* address(Slot s, int k) const {
         const int image = k / of.pixels, pixel = k % of.pixels;
         return data + (image * of.image_size() + s.offset + pixel);
     }
     DEVICE bool inside(Slot s, int k) const { return s.exists && k < of.images * of.pixels; }
     template <int V> DEVICE Vec<Element, V> load(Slot s, int k) const {
-        if constexpr (contiguous<V>()) {
-            return load_vector<V>(address(s, k), inside(s, k));
-        } else {
-            return load_pixels<V>(of, address(s, k), k % of.pixels, s.exists ? of.images * of.pixels - k : 0);
-        }
+        if (contiguous<V>()) return load_vector<V>(address(s, k), inside(s, k));
+        return load_pixels<V>(of, address(s, k), k % of.pixels, s.exists ? of.images * of.pixels - k : 0);
     }
 };
 template <int ALIGN> DEVICE PixelRows<ALIGN> pixel_rows(const Images<const Element>& of) { return {of.data, of}; }
 
-// What is written: row = channel, column = pixel of all images, whose pixels are a multiple of ALIGN.
+// What is written: row = channel, column = pixel of all images. ALIGN is what `align` is.
 template <int ALIGN> struct PixelColumnsOut {
     Images<Element> of;
 
@@ -132,20 +126,24 @@ template <int ALIGN> struct PixelColumnsOut {
         const int image = column / of.pixels;
         int pixel = column % of.pixels;
         Element* to = of.data + (image * of.image_size() + row * of.pixels + pixel);
-        if constexpr (ALIGN % V == 0) {
+        if (divides<V, ALIGN>(of.pixels)) {
             *(Vec<Element, V>*)to = convert<Element>(value);
-        } else if constexpr (V == 8 && ALIGN == 4) {
-            store<4>(row, column, Vec<float, 4>{value[0], value[1], value[2], value[3]});
-            store<4>(row, column + 4, Vec<float, 4>{value[4], value[5], value[6], value[7]});
-        } else {
+            return;
+        }
+        if constexpr (V == 8) {
+            if (divides<4, ALIGN>(of.pixels)) {
+                store<4>(row, column, Vec<float, 4>{value[0], value[1], value[2], value[3]});
+                store<4>(row, column + 4, Vec<float, 4>{value[4], value[5], value[6], value[7]});
+                return;
+            }
+        }
 #pragma unroll
-            for (int j = 0; j < V; ++j) {
-                if (j < left) *to = (Element)value[j];
-                ++to;
-                if (++pixel == of.pixels) {
-                    pixel = 0;
-                    to += of.image_size() - of.pixels;
-                }
+        for (int j = 0; j < V; ++j) {
+            if (j < left) *to = (Element)value[j];
+            ++to;
+            if (++pixel == of.pixels) {
+                pixel = 0;
+                to += of.image_size() - of.pixels;
             }
         }
     }

@@ -63,7 +63,7 @@ template <class Operand, class Layout, int OUTER, int THREADS> struct SliceMover
                 if (!mine(i, thread)) continue;
                 Element* to = slice + place(outer_of(i, thread), k_of(i, thread));
                 const int from_k = k + k_of(i, thread);
-                if constexpr (Operand::template contiguous<RUN>()) {
+                if (operand.template contiguous<RUN>()) {
                     const bool inside = operand.inside(slots[i], from_k);
                     copy_async<RUN * 2>(to, inside ? operand.address(slots[i], from_k) : operand.data, inside);
                 } else {
