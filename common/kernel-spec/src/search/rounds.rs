@@ -124,7 +124,7 @@ impl Searching<'_> {
         let mut candidates = Vec::new();
         let is_limited = self.is_limited();
         let waits_for = number.saturating_add(1).saturating_sub(self.ahead());
-        let contest = Contest::before(waits_for, outcomes);
+        let contest = Contest::before(waits_for, outcomes, others);
         let solvers = spec.solvers_for(scope)?;
         // Where rounds overlap, those that a contest decided would be under way before it did.
         let compete = self.ahead() == 1 && solvers.iter().filter(|solver| solver.is_tunable()).count() > 1;
@@ -189,7 +189,7 @@ impl Searching<'_> {
     pub fn end(&self, outcomes: &[Outcome], others: &[Others]) -> Result<SearchEnd, SpecError> {
         let Self { search, spec, scope, .. } = *self;
         let number = next_round(outcomes).saturating_add(self.ahead() - 1);
-        let contest = Contest::before(number, outcomes);
+        let contest = Contest::before(number, outcomes, told(others, number));
         let mut ends = Vec::new();
         for solver in spec.solvers_for(scope)? {
             let tried = Tried::before(number, outcomes, &solver.name);
