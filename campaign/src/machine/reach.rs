@@ -21,17 +21,18 @@ const TARGET: &str = "gfx942-304";
 /// Instructions of waves after which a kernel is given up: some seconds.
 const MOST_INSTRUCTIONS: u64 = 20_000_000;
 
-/// Other launches are tried of a kernel for so long, and smaller sizes of all of them.
+/// Other launches are tried of a kernel for so long; these, smaller sizes, and who computes the same, of all of them.
 const MOST_OF_KERNEL: Duration = Duration::from_secs(20);
 const MOST_OF_ALL: Duration = Duration::from_secs(60);
-/// Kernels that compute something else than a reference are compared with each other for so long.
-const MOST_OF_PARTS: Duration = Duration::from_secs(20);
 
 /// Failures after which kernels may end well with smaller sizes.
 const OF_SIZES: [FailureKind; 2] = [FailureKind::OutOfMemory, FailureKind::Hang];
 
 /// Elements by the name of the buffer.
 type Elements = BTreeMap<String, u64>;
+/// Failures after which a kernel may end well with other blocks than those that its file launches.
+const OF_BLOCKS: [FailureKind; 3] = [FailureKind::InvalidLaunch, FailureKind::OutOfMemory, FailureKind::Hang];
+
 /// What came of a kernel.
 type Reach = Result<Elements, Unreached>;
 
@@ -49,30 +50,34 @@ struct Reached {
 /// # Errors
 /// No compiler.
 pub async fn executed(drafts: Vec<Draft>, divides: bool) -> anyhow::Result<(Vec<Draft>, Vec<String>)> {
-    let (mut done, mut remarks) = (Vec::new(), Vec::new());
-    for mut draft in drafts {
-        let (reach, said) = set_lengths(&mut draft).await?;
-        remarks.extend(said);
-        let begun = Instant::now();
-        let mut waiting = vec![(draft, reach)];
-        while let Some((draft, reach)) = waiting.pop() {
-            let others = if divides { differing(&draft).await? } else { Vec::new() };
-            if others.is_empty() {
-                done.push(draft);
-                continue;
-            }
-            let rest: Vec<usize> = (0..draft.kernels.len()).filter(|at| !others.contains(at)).collect();
-            // Who computes the same as one of the others is found by executing them once more.
-            let parts: Vec<Vec<usize>> = match begun.elapsed() < MOST_OF_PARTS {
-                true => vec![others],
-                false => others.into_iter().rev().map(|at| vec![at]).collect(),
-            };
-            for part in parts.into_iter().chain([rest]) {
-                let mut of_part = draft.part(&part);
-                let reach: Vec<Option<Elements>> = part.iter().map(|at| reach.get(*at).cloned().flatten()).collect();
-                of_part.set_reach(reach.iter().map(Option::as_ref));
-                waiting.push((of_part, reach));
-            }
+    let begun = Instant::now();
+    let all = stream::iter(drafts).map(|draft| divided(draft, divides, begun)).buffered(itself::cpus());
+    let all: Vec<(Vec<Draft>, Vec<String>)> = all.try_collect().await?;
+    let (drafts, remarks): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+    Ok((drafts.into_iter().flatten().collect(), remarks.into_iter().flatten().collect()))
+}
+
+async fn divided(mut draft: Draft, divides: bool, begun: Instant) -> anyhow::Result<(Vec<Draft>, Vec<String>)> {
+    let (reach, remarks) = set_lengths(&mut draft, begun).await?;
+    let mut done = Vec::new();
+    let mut waiting = vec![(draft, reach)];
+    while let Some((draft, reach)) = waiting.pop() {
+        let others = if divides { differing(&draft).await? } else { Vec::new() };
+        if others.is_empty() {
+            done.push(draft);
+            continue;
+        }
+        let rest: Vec<usize> = (0..draft.kernels.len()).filter(|at| !others.contains(at)).collect();
+        // Who computes the same as one of the others is found by executing them once more.
+        let parts: Vec<Vec<usize>> = match begun.elapsed() < MOST_OF_ALL {
+            true => vec![others],
+            false => others.into_iter().rev().map(|at| vec![at]).collect(),
+        };
+        for part in parts.into_iter().chain([rest]) {
+            let mut of_part = draft.part(&part);
+            let reach: Vec<Option<Elements>> = part.iter().map(|at| reach.get(*at).cloned().flatten()).collect();
+            of_part.set_reach(reach.iter().map(Option::as_ref));
+            waiting.push((of_part, reach));
         }
     }
     Ok((done, remarks))
@@ -103,18 +108,17 @@ async fn differing(draft: &Draft) -> anyhow::Result<Vec<usize>> {
 ///
 /// # Errors
 /// No compiler.
-async fn set_lengths(draft: &mut Draft) -> anyhow::Result<(Vec<Option<Elements>>, Vec<String>)> {
+async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<Option<Elements>>, Vec<String>)> {
     let target: Target = TARGET.parse()?;
     let executor = Executor::new(target.arch(), 1, MOST_INSTRUCTIONS)?;
-    let begun = Instant::now();
-    let mut all = of_kernels(draft, &executor, &target).await?;
+    let mut all = of_kernels(draft, &executor, &target, begun).await?;
     let mut remarks = Vec::new();
     let mut smaller = draft.smaller();
     while let (Some(failure), Some(other)) = (too_large(&all).cloned(), smaller) {
         if begun.elapsed() > MOST_OF_ALL {
             break;
         }
-        let of_other = of_kernels(&other, &executor, &target).await?;
+        let of_other = of_kernels(&other, &executor, &target, begun).await?;
         smaller = other.smaller();
         let well = |all: &[Reached]| all.iter().filter(|one| one.reach.is_ok()).count();
         // A kernel that hangs with any sizes makes those of others no smaller.
@@ -148,9 +152,14 @@ async fn set_lengths(draft: &mut Draft) -> anyhow::Result<(Vec<Option<Elements>>
     Ok((reach, remarks))
 }
 
-async fn of_kernels(draft: &Draft, executor: &Executor, target: &Target) -> anyhow::Result<Vec<Reached>> {
+async fn of_kernels(
+    draft: &Draft,
+    executor: &Executor,
+    target: &Target,
+    begun: Instant,
+) -> anyhow::Result<Vec<Reached>> {
     let all = stream::iter(0..draft.kernels.len());
-    all.map(|at| of_kernel(draft, at, executor, target)).buffered(itself::cpus()).try_collect().await
+    all.map(|at| of_kernel(draft, at, executor, target, begun)).buffered(itself::cpus()).try_collect().await
 }
 
 /// What came of the first kernel whose sizes may be too large.
@@ -166,22 +175,30 @@ fn told(Failure { kind, detail }: &Failure) -> String {
 }
 
 /// How far a kernel of `whole` goes: launched as it is drafted or, if it does not end well so, by the first of others that it ends well by.
-async fn of_kernel(whole: &Draft, kernel: usize, executor: &Executor, target: &Target) -> anyhow::Result<Reached> {
+async fn of_kernel(
+    whole: &Draft,
+    kernel: usize,
+    executor: &Executor,
+    target: &Target,
+    begun: Instant,
+) -> anyhow::Result<Reached> {
     let unreached = match of_draft(whole.alone(kernel), executor, target).await? {
         Err(unreached) if unreached.of_launch => unreached,
+        // Blocks as the host code has them may be none, or too many to be executed.
+        Err(unreached) if whole.says_blocks(kernel) && OF_BLOCKS.contains(&unreached.failure.kind) => unreached,
         reach => return Ok(Reached { reach, tried: None, fault: None }),
     };
     let before = told(&unreached.failure);
-    let begun = Instant::now();
+    let tried = Instant::now();
     for launch in whole.launches(kernel) {
-        if begun.elapsed() > MOST_OF_KERNEL {
+        if tried.elapsed() > MOST_OF_KERNEL || begun.elapsed() > MOST_OF_ALL {
             break;
         }
         let mut alone = whole.alone(kernel);
         alone.set_launch(0, launch.clone(), &before);
         if let Ok(reach) = of_draft(alone, executor, target).await? {
             // What comes of a kernel by the blocks that its file says is what its author wants to know.
-            let is_own = whole.says_launch(kernel) && whole.block(kernel) != launch.block;
+            let is_own = unreached.of_launch && whole.says_launch(kernel) && whole.block(kernel) != launch.block;
             let (tried, fault) = if is_own { (None, Some(before)) } else { (Some((launch, before)), None) };
             return Ok(Reached { reach: Ok(reach), tried, fault });
         }

@@ -399,6 +399,12 @@ impl Draft {
         self.kernels.get(kernel).is_some_and(|kernel| kernel.shape.said.is_some() && kernel.shape.bound.is_none())
     }
 
+    /// Whether it says how many they are.
+    #[must_use]
+    pub fn says_blocks(&self, kernel: usize) -> bool {
+        self.kernels.get(kernel).is_some_and(|kernel| kernel.shape.grid.is_some())
+    }
+
     /// Launches a kernel so, since by its own launch it ends like `before`.
     pub fn set_launch(&mut self, kernel: usize, launch: Launch, before: &str) {
         if let Some(kernel) = self.kernels.get_mut(kernel) {

@@ -47,7 +47,9 @@ impl<'a> Site<'a, '_> {
     pub(super) fn blocks(&self, grid: &[Token<'a>]) -> Option<Vec<String>> {
         let all = |inner: &[Token<'a>]| {
             let blocks = arguments(inner).into_iter().map(|one| self.whole(one, self.before.len(), 0));
-            blocks.collect::<Option<Vec<String>>>().filter(|blocks| (1..=3).contains(&blocks.len()))
+            // What is nothing yet is said later on.
+            let blocks = blocks.collect::<Option<Vec<String>>>().filter(|blocks| blocks.iter().all(|one| one != "0"));
+            blocks.filter(|blocks| (1..=3).contains(&blocks.len()))
         };
         let of_dimensions = |tokens: &[Token<'a>]| match tokens {
             [kind, open, inner @ .., close]
@@ -306,6 +308,7 @@ mod tests {
             ("hipLaunchKernelGGL(k, dim3(m), dim3(64), 0, 0, p, m, len);", Some(&["rows"])),
             ("const int all = 4 * len; k<<<all, 64>>>(p, m, len);", Some(&["4 * n"])),
             ("k<<<other(m), 64>>>(p, m, len);", None),
+            ("int b = 0; ask(&b); k<<<b, 64>>>(p, m, len);", None),
             ("dim3 g(m); g.y = 2; k<<<g, 64>>>(p, m, len);", None),
             ("k<<<m, threads>>>(p, m, len);", None),
         ] {
