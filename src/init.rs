@@ -91,14 +91,13 @@ impl InitArgs {
                  all of it"
             );
         }
-        let mut written: Vec<(PathBuf, &Draft)> = Vec::new();
-        for draft in &mut all {
-            let path = of_part(&output, draft.part_name());
+        Draft::set_files(&mut all, &output.file_stem().unwrap_or_default().to_string_lossy());
+        let path = |draft: &Draft| output.with_file_name(draft.file());
+        for path in all.iter().map(path) {
             anyhow::ensure!(!path.exists(), "{}: nothing was written: it is there already", path.display());
-            draft.set_file(&path.file_name().unwrap_or_default().to_string_lossy());
-            written.push((path, draft));
         }
-        for (path, draft) in written {
+        for draft in &all {
+            let path = path(draft);
             write(&path, &draft.spec())?;
             let names: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
             out::line(format!("{}: {}; complete what has a remark", path.display(), names.join(" ")))?;
@@ -118,13 +117,6 @@ impl InitArgs {
         }
         Ok(())
     }
-}
-
-/// The spec of a part of a file beside others of it.
-fn of_part(output: &Path, part: Option<&str>) -> PathBuf {
-    let Some(part) = part else { return output.to_path_buf() };
-    let stem = output.file_stem().unwrap_or_default().to_string_lossy();
-    output.with_file_name(format!("{stem}_{part}.toml"))
 }
 
 /// Whether `name` is a kernel's, with or without its namespace.

@@ -267,3 +267,52 @@ fn structures_are_passed_by_value() {
     let error = text(&expect(bluefin().current_dir(folder).args(CHECK), 1).stderr);
     assert!(error.contains("arguments[0].struct[2]: found \"bytes 16 to 20\""), "{error}");
 }
+
+/// Kernels that take other buffers, or compute something else, have specs of their own; the rest is solvers of one.
+#[test]
+fn kernels_that_compute_other_things_have_specs_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = |name: &str, value: &str| {
+        format!(
+            "__global__ void {name}(const float* x, float* y, int n) {{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = {value}; }}\n"
+        )
+    };
+    let count = "__global__ void count(const float* x, int* hits, int n) { if (blockIdx.x == 0 && threadIdx.x == 0) hits[0] = n; }\n".to_string();
+    let maps = [("twice", "2 * x[i]"), ("square", "x[i] * x[i]"), ("sum", "x[i] + x[i]"), ("squared", "powf(x[i], 2)")];
+    let source: String = maps.map(|(name, value)| map(name, value)).into_iter().chain([count]).collect();
+    write(folder.path(), "k.cu", &source);
+    let said = text(&expect(bluefin().current_dir(folder.path()).args(["init", "k.cu"]), 0).stdout);
+    for line in ["k_twice.toml: twice sum;", "k_square.toml: square squared;", "k_count.toml: count;"] {
+        assert!(said.contains(line), "{line}\n{said}");
+    }
+    for (spec, right) in [("k_twice.toml", 2), ("k_square.toml", 2), ("k_count.toml", 1)] {
+        let check = ["check", "--json", "--kernel", spec, "--target", "gfx942"];
+        let report = json(&expect(bluefin().current_dir(folder.path()).args(check), 0));
+        assert_eq!(report["right"], right, "{spec}: {report:#}");
+    }
+    // Nothing is overwritten.
+    expect(bluefin().current_dir(folder.path()).args(["init", "k.cu"]), 1);
+}
+
+/// A fault of a kernel as its file launches it is what the draft shows, and not a launch without it.
+#[test]
+fn a_launch_that_the_file_says_is_kept_with_its_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "__global__ void total(const float* x, float* sums, int n) {\n    __shared__ float s[1024];\n    \
+        int i = blockIdx.x * blockDim.x + threadIdx.x;\n    s[threadIdx.x] = i < n ? x[i] : 0;\n    \
+        for (int half = blockDim.x / 2; half > 0; half /= 2) {\n        __syncthreads();\n        \
+        if (threadIdx.x < half) s[threadIdx.x] += s[threadIdx.x + half];\n    }\n    if (threadIdx.x == 0) sums[blockIdx.x] = s[0];\n}\n\
+        void host(const float* x, float* sums, int n) { total<<<(n + 1023) / 1024, 1024>>>(x, sums, n); }\n";
+    let torn = source.replace("        __syncthreads();\n", "");
+    for (text_of, is_right) in [(source.to_string(), true), (torn, false)] {
+        write(folder.path(), "k.cu", &text_of);
+        let init = ["init", "k.cu", "-o", "spec.toml"];
+        let said = text(&expect(bluefin().current_dir(folder.path()).args(init), 0).stderr);
+        let spec = std::fs::read_to_string(folder.path().join("spec.toml")).unwrap();
+        assert!(spec.contains("grid = [\"(n + 1023) / 1024\"]") && spec.contains("block = [1024]"), "{spec}");
+        assert_eq!(said.contains("launched as its file launches it, ends like this: fault"), !is_right, "{said}");
+        let check = expect(bluefin().current_dir(folder.path()).args(CHECK), i32::from(!is_right));
+        assert_eq!(text(&check.stdout).contains("race"), !is_right);
+        std::fs::remove_file(folder.path().join("spec.toml")).unwrap();
+    }
+}

@@ -28,11 +28,11 @@ const MOST_OF_ALL: Duration = Duration::from_secs(60);
 /// Failures after which kernels may end well with smaller sizes.
 const OF_SIZES: [FailureKind; 2] = [FailureKind::OutOfMemory, FailureKind::Hang];
 
-/// Elements by the name of the buffer.
-type Elements = BTreeMap<String, u64>;
 /// Failures after which a kernel may end well with other blocks than those that its file launches.
 const OF_BLOCKS: [FailureKind; 3] = [FailureKind::InvalidLaunch, FailureKind::OutOfMemory, FailureKind::Hang];
 
+/// Elements by the name of the buffer.
+type Elements = BTreeMap<String, u64>;
 /// What came of a kernel.
 type Reach = Result<Elements, Unreached>;
 
@@ -44,7 +44,7 @@ struct Reached {
     fault: Option<String>,
 }
 
-/// `drafts` as [`set_lengths`] makes them, and what is to be told. Those that `divides` allows become several where their kernels compute other
+/// `drafts` with buffers as long as their kernels go, and what is to be told. Those that `divides` allows become several where their kernels compute other
 /// things.
 ///
 /// # Errors
@@ -63,7 +63,7 @@ async fn divided(mut draft: Draft, divides: bool, begun: Instant) -> anyhow::Res
     let mut waiting = vec![(draft, reach)];
     while let Some((draft, reach)) = waiting.pop() {
         let others = if divides { differing(&draft).await? } else { Vec::new() };
-        if others.is_empty() {
+        if others.is_empty() || others.len() == draft.kernels.len() {
             done.push(draft);
             continue;
         }
@@ -73,12 +73,14 @@ async fn divided(mut draft: Draft, divides: bool, begun: Instant) -> anyhow::Res
             true => vec![others],
             false => others.into_iter().rev().map(|at| vec![at]).collect(),
         };
-        for part in parts.into_iter().chain([rest]) {
-            let mut of_part = draft.part(&part);
-            let reach: Vec<Option<Elements>> = part.iter().map(|at| reach.get(*at).cloned().flatten()).collect();
-            of_part.set_reach(reach.iter().map(Option::as_ref));
-            waiting.push((of_part, reach));
-        }
+        let part = |kernels: &[usize]| {
+            let reach: Vec<Option<Elements>> = kernels.iter().map(|at| reach.get(*at).cloned().flatten()).collect();
+            let mut part = draft.part(kernels);
+            part.set_reach(reach.iter().map(Option::as_ref));
+            (part, reach)
+        };
+        waiting.extend(parts.iter().map(|kernels| part(kernels)));
+        done.push(part(&rest).0);
     }
     Ok((done, remarks))
 }

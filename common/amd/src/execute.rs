@@ -27,16 +27,15 @@ mod watched;
 
 pub(crate) use self::lds::Lds;
 pub(crate) use self::scratch::Scratch;
-pub(crate) use self::skipped::Skipped;
 use crate::instruction::{Action, Destination, Instruction, Scalar, Source, Touches};
 use crate::memory::Memory;
-use crate::order::{Clock, Places, Suspect};
+use crate::order::{Clock, Places};
 use crate::pending::TooEarly;
 use crate::races::Races;
 use crate::registers::EXEC;
 use crate::shadow::{How, Toucher};
 use crate::target::Target;
-use crate::verdict::{Fault, Raised, Site, Step};
+use crate::verdict::{Fault, Raised, Site, Step, Suspect};
 use crate::wave::{State, Temporaries, Wave};
 
 /// Addresses of LDS and of scratch in flat accesses ("Flat address space", apertures).

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::verdict::{Fault, Place};
+use crate::verdict::{Place, Suspect};
 
 /// How many releases of a place are kept apart.
 const MOST_PARTS: usize = 64;
@@ -170,16 +170,6 @@ impl Places {
             }
         }
     }
-}
-
-/// A plain read of what others touch with atomics: no fault if the wave goes on to a comparing atomic there, which finds a change.
-pub(crate) struct Suspect {
-    pub key: u64,
-    /// Who touched it.
-    pub wave: u32,
-    pub at: usize,
-    pub lane: usize,
-    pub fault: Fault,
 }
 
 /// What will come before a wave, once its caches hold nothing old any more.

@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::LaunchError;
-use crate::order::Suspect;
 
 /// Number of the trap that stands in code for AMD's GPUs where the source has inline PTX (`shim/gpu.h` of `bluefin-kernel-spec`). The compiler
 /// and the runtimes use 1 to 3.
@@ -340,6 +339,16 @@ pub(crate) struct Raised {
     /// The wave, where it is not the one that was executed last, and the instruction.
     pub wave: Option<u32>,
     pub at: Option<usize>,
+}
+
+/// A plain read of what others touch with atomics: no fault if the wave goes on to a comparing atomic there, which finds a change.
+pub(crate) struct Suspect {
+    pub key: u64,
+    /// Who touched it.
+    pub wave: u32,
+    pub at: usize,
+    pub lane: usize,
+    pub fault: Fault,
 }
 
 impl Raised {

@@ -1,6 +1,5 @@
 //! A wave.
 
-use crate::execute::Skipped;
 use crate::matrix::Factors;
 use crate::number::Mode;
 use crate::order::Order;
@@ -16,6 +15,17 @@ pub(crate) enum State {
     Synced,
     AtBarrier,
     Ended,
+}
+
+/// Lanes that a barrier was the first to be without.
+pub(crate) struct Skipped {
+    pub lanes: u64,
+    /// The lanes that came to it.
+    pub came: u64,
+    /// Index of the barrier.
+    pub at: usize,
+    /// The round of numbers behind the last barrier that these lanes came to.
+    pub span: u32,
 }
 
 pub(crate) struct Wave {

@@ -2,8 +2,8 @@
 // block of C a workgroup; where A, B and C lie in memory is the business of operands. An operand has
 //   along_k     which index is contiguous in memory: k, or the other one (a row of A, a column of B: `outer`)
 //   gathers     whether its elements must be found one by one; an operand that does not is dense
-//   align       by what the length of its lines divides (up to 8, and as far as VEC makes use of it); 1 where it gathers, 0 where that is
-//               asked at run time
+//   align       what the length of its lines is a multiple of (1, 2, 4 or 8, at most VEC); 1 where it gathers, 0 where that is asked at run
+//               time
 //   slot(outer) what depends on `outer` only, worked out once, before the loop over k
 //   load<V>     V elements from (outer, k) on, along its contiguous index (a gathering one that is not along_k: V is 1);
 //               zero outside the tensor
@@ -11,8 +11,8 @@
 //   contiguous<V>()   every vector of V (that begins at a multiple of V) is aligned and either exists whole or not at all
 //   address, inside   where such a vector starts and whether it exists.
 // An output has store<V>: V columns of one row, what lies outside the tensor is dropped.
-// ALIGN_A, ALIGN_B and ALIGN_C are compiled in: both ways of moving a slice, unrolled, are two to four times the work for a compiler. It is 0 on
-// the vector units where one operand gathers: compilers send for the other one too late if nothing is between (13 % on an H200).
+// ALIGN_A, ALIGN_B and ALIGN_C are compiled in: both ways of moving a slice, unrolled, are two to four times the work for a compiler. ALIGN_A and ALIGN_C
+// are 0 on the vector units where one operand gathers: compilers send for the other one too late if nothing is between (13 % on an H200).
 #pragma once
 #include "prelude.h"
 

@@ -49,7 +49,11 @@ pub(super) fn is_cpp_entry(name: &str) -> bool {
     let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     let bare = name.split(['<', '(']).next().unwrap_or_default().trim_end();
     let begins = begins && bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:".contains(&byte));
-    begins && bare.len() <= MAX_ENTRY && name.len() <= MAX_INSTANCE && name.bytes().all(plain) && name.trim_end() == name
+    begins
+        && bare.len() <= MAX_ENTRY
+        && name.len() <= MAX_INSTANCE
+        && name.bytes().all(plain)
+        && name.trim_end() == name
 }
 
 /// `host`, an architecture as compilers name it, a vendor, or a feature that an architecture may have.

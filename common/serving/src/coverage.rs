@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::file::ConfigFile;
 use crate::files::{Found, name_of};
-use crate::name::FileName;
+use crate::name::{FileName, Layer};
 use crate::shapes::Ranks;
 use crate::space::LADDER;
 use crate::spread::Spread;
@@ -152,7 +152,12 @@ pub fn coverage(
         }
         _ => covered,
     };
-    wanted.iter().map(|wanted| stops(covered(engine, wanted, &by_name, triton))).collect()
+    // Files for products are in no folders of versions.
+    let one = |wanted: &Wanted| match wanted.name.layer {
+        Layer::Moe { .. } => stops(covered(engine, wanted, &by_name, triton)),
+        _ => covered(engine, wanted, &by_name, triton),
+    };
+    wanted.iter().map(one).collect()
 }
 
 fn covered(

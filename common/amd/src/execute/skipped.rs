@@ -6,18 +6,7 @@ use crate::instruction::{Action, Cross, SaveExec, Source, Vector};
 use crate::operations::memory::Space;
 use crate::registers::{EXEC, Registers};
 use crate::verdict::{Fault, Missing, Raised, Step};
-use crate::wave::Wave;
-
-/// Lanes that a barrier was the first to be without.
-pub(crate) struct Skipped {
-    lanes: u64,
-    /// The lanes that came to it.
-    came: u64,
-    /// Index of the barrier.
-    at: usize,
-    /// The round of numbers behind the last barrier that these lanes came to.
-    span: u32,
-}
+use crate::wave::{Skipped, Wave};
 
 impl Block<'_> {
     /// Notes which lanes a wave comes to a barrier without.

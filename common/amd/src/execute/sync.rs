@@ -8,11 +8,11 @@ use super::memory::lanes_of;
 use crate::bank::block_of;
 use crate::instruction::Memory;
 use crate::operations::memory::{Kind, Space};
-use crate::order::{Clock, Entry, Known, Order, Suspect};
+use crate::order::{Clock, Entry, Known, Order};
 use crate::races::{LDS, Met, Raced, are_one_sum, differ_by_rounding, largest_of};
 use crate::registers::LANES;
 use crate::shadow::{BLOCK_NUMBERS, How, LAST_NUMBER, SPARE_ROUNDS, Toucher};
-use crate::verdict::{Access, Fault, Other, Place, Raised, Step};
+use crate::verdict::{Access, Fault, Other, Place, Raised, Step, Suspect};
 use crate::wave::{State, Wave};
 
 impl To {

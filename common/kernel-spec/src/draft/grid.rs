@@ -38,37 +38,36 @@ pub(super) struct Site<'a, 'b> {
     pub passed: Vec<(Vec<&'a str>, String)>,
     /// Macros and constants that are whole numbers.
     pub numbers: &'b BTreeMap<String, i64>,
-    /// Threads along each axis of a block.
-    pub block: &'b [i64],
+    /// Threads along each axis of a block, and the variable that has them.
+    pub block: (&'b [i64], Option<&'a str>),
 }
 
 impl<'a> Site<'a, '_> {
     /// Blocks along each axis, as expressions of the kernel's sizes with a blank between words; `None` where what they name is not known to it.
     pub(super) fn blocks(&self, grid: &[Token<'a>]) -> Option<Vec<String>> {
-        let all = |inner: &[Token<'a>]| {
-            let blocks = arguments(inner).into_iter().map(|one| self.whole(one, self.before.len(), 0));
+        let all = |inner: &[Token<'a>], end: usize| {
+            let blocks = arguments(inner).into_iter().map(|one| self.whole(one, end, 0));
             // What is nothing yet is said later on.
             let blocks = blocks.collect::<Option<Vec<String>>>().filter(|blocks| blocks.iter().all(|one| one != "0"));
             blocks.filter(|blocks| (1..=3).contains(&blocks.len()))
         };
-        let of_dimensions = |tokens: &[Token<'a>]| match tokens {
+        let of_dimensions = |tokens: &[Token<'a>], end: usize| match tokens {
             [kind, open, inner @ .., close]
                 if kind.text == "dim3" && matches!((open.text, close.text), ("(", ")") | ("{", "}")) =>
             {
-                all(inner)
+                all(inner, end)
             }
-            _ => all(tokens),
+            _ => all(tokens, end),
         };
         if let [name] = grid
             && let Some((at, value)) = self.variable(name.text, self.before.len())
         {
             // One whose members are given values later is more than that.
-            let later = self.before.get(at..).unwrap_or_default().windows(2);
-            let is_changed =
-                later.clone().any(|pair| matches!(pair, [one, dot] if one.text == name.text && dot.text == "."));
-            return if is_changed { None } else { of_dimensions(value).or_else(|| all(value)) };
+            let mut later = self.before.get(at..).unwrap_or_default().windows(2);
+            let is_changed = later.any(|pair| matches!(pair, [one, dot] if one.text == name.text && dot.text == "."));
+            return if is_changed { None } else { of_dimensions(value, at) };
         }
-        of_dimensions(grid)
+        of_dimensions(grid, self.before.len())
     }
 
     /// Where `name` is given a value last in front of `end`, and that.
@@ -88,16 +87,38 @@ impl<'a> Site<'a, '_> {
                 is_end
             })
         };
-        (1..before.len()).rev().take(MOST_TOKENS).filter(|at| text(*at) == name).find_map(|at| {
-            let is_declared = matches!(text(at - 1), "dim3" | ",");
-            let value = match text(at + 1) {
-                "=" if text(at + 2) != "=" => before.get(at + 2..until(at + 2, &[";", ","])?)?,
-                "(" if is_declared => before.get(at + 2..until(at + 2, &[")"])?)?,
-                "{" if is_declared => before.get(at + 2..until(at + 2, &["}"])?)?,
-                _ => return None,
-            };
-            Some((at, value))
-        })
+        // Braces that are closed between here and the launch.
+        let mut closed = 0_usize;
+        for at in (1..before.len()).rev().take(MOST_TOKENS) {
+            let (last, next, behind) = (text(at - 1), text(at + 1), text(at + 2));
+            match text(at) {
+                "}" => closed += 1,
+                "{" => closed = closed.saturating_sub(1),
+                found if found == name && !matches!(last, "." | ">") => {
+                    let is_typed = last != "return" && is_word(last);
+                    let is_given = next == "=" && behind != "=";
+                    let is_sum = |sign: &str| matches!(sign, "+" | "-" | "*" | "/" | "%");
+                    let is_counted = at.checked_sub(2).is_some_and(|first| is_sum(last) && text(first) == last);
+                    let is_changed = is_sum(next) && (behind == "=" || behind == next) || is_counted;
+                    match () {
+                        // Of another scope.
+                        () if closed > 0 && is_typed => {}
+                        // On one way to the launch, and not on others.
+                        () if is_changed || is_given && (closed > 0 || matches!(last, ")" | "else")) => return None,
+                        () if is_given => return Some((at, before.get(at + 2..until(at + 2, &[";", ","])?)?)),
+                        () if matches!(last, "dim3" | ",") && matches!(next, "(" | "{") => {
+                            let end = if next == "(" { ")" } else { "}" };
+                            return Some((at, before.get(at + 2..until(at + 2, &[end])?)?));
+                        }
+                        // A parameter of the function, or a variable without a value.
+                        () if is_typed && matches!(next, "," | ")" | ";") => return None,
+                        () => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
     }
 
     /// What `tokens` are as an expression of the kernel's sizes, where variables have what they are given last in front of `end`.
@@ -106,6 +127,10 @@ impl<'a> Site<'a, '_> {
         let found = reader.sum()?;
         (reader.at == tokens.len()).then_some(found)
     }
+}
+
+fn is_word(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
 /// Parts at commas outside of parentheses and braces; signs that compare open nothing.
@@ -214,7 +239,9 @@ impl<'a> Reader<'a, '_> {
             }
             _ if first.starts_with(|found: char| found.is_ascii_digit()) => {
                 self.at += 1;
-                let digits = first.trim_end_matches(['u', 'U', 'l', 'L']);
+                let digits = first.trim_end_matches(['u', 'U', 'l', 'L', 'f', 'F']);
+                let digits =
+                    digits.trim_end_matches(if digits.contains('.') { &['0'][..] } else { &[] }).trim_end_matches('.');
                 digits.parse::<u32>().ok().map(|number| number.to_string())
             }
             _ if self.text(1) == "(" => self.call(first),
@@ -223,9 +250,8 @@ impl<'a> Reader<'a, '_> {
                 if self.take(".").is_some() {
                     let axis = ["x", "y", "z"].iter().position(|axis| *axis == self.text(0))?;
                     self.at += 1;
-                    // Of the block: a launch has no other dimensions whose members its blocks follow from.
-                    let is_block = self.site.variable(name, self.end).is_some();
-                    return is_block.then(|| self.site.block.get(axis).copied().unwrap_or(1).to_string());
+                    let (threads, block) = self.site.block;
+                    return (block == Some(name)).then(|| threads.get(axis).copied().unwrap_or(1).to_string());
                 }
                 if let Some(number) = self.site.numbers.get(name) {
                     return Some(number.to_string());
@@ -258,22 +284,18 @@ impl<'a> Reader<'a, '_> {
             (name, [one, two]) if ROUNDED_UP.contains(&name) => {
                 Some(format!("ceil_div ( {} , {} )", whole(one)?, whole(two)?))
             }
-            // `ceil(n / 256.0)`, `ceil((float)n / 256)`
+            // `ceil(n / 256.0)`, `ceil((float)n / 256)`; a quotient of whole numbers is rounded down before.
             ("ceil" | "ceilf", [one]) => {
-                let at = one.iter().rposition(|token| token.text == "/")?;
-                let (above, below) = (one.get(..at)?, one.get(at + 1..)?);
-                let below = match below {
-                    [number] => number.text.trim_end_matches(['f', 'F']).trim_end_matches('0').trim_end_matches('.'),
-                    _ => "",
-                };
-                let below = match below.parse::<u32>() {
-                    Ok(_) if !one.get(at + 1..)?.iter().any(|token| token.text.contains('.')) => {
-                        whole(one.get(at + 1..)?)?
-                    }
-                    Ok(number) => number.to_string(),
-                    Err(_) => whole(one.get(at + 1..)?)?,
-                };
-                Some(format!("ceil_div ( {} , {below} )", whole(above)?))
+                let is_fraction =
+                    |token: &Token<'_>| token.text.contains('.') || matches!(token.text, "float" | "double");
+                if !one.iter().any(is_fraction) {
+                    return whole(one);
+                }
+                let mut reader = Reader { site: self.site, tokens: one, at: 0, end: self.end, depth: self.depth + 1 };
+                let above = reader.operand()?;
+                reader.take("/")?;
+                let below = reader.operand()?;
+                (reader.at == one.len()).then(|| format!("ceil_div ( {above} , {below} )"))
             }
             _ => None,
         }
@@ -309,6 +331,15 @@ mod tests {
             ("const int all = 4 * len; k<<<all, 64>>>(p, m, len);", Some(&["4 * n"])),
             ("k<<<other(m), 64>>>(p, m, len);", None),
             ("int b = 0; ask(&b); k<<<b, 64>>>(p, m, len);", None),
+            ("int b = len / 256; if (len % 256) b++; k<<<b, 256>>>(p, m, len);", None),
+            ("int b = len / 256; b += 1; k<<<b, 256>>>(p, m, len);", None),
+            ("int b = len; if (b > 99) b = 99; k<<<b, 64>>>(p, m, len);", None),
+            ("int b; if (len) { b = 99; } k<<<b, 64>>>(p, m, len);", None),
+            ("{ int b = 4; } k<<<b, 64>>>(p, m, len);", None),
+            ("dim3 g(m), t(64); k<<<dim3(g.x, 2), t>>>(p, m, len);", None),
+            ("k<<<2 * len + 1, 64>>>(p, m, len + 1);", None),
+            ("k<<<ceil((float)len / 2 + 1), 64>>>(p, m, len);", None),
+            ("k<<<ceil(len / 32), 32>>>(p, m, len);", Some(&["n / 32"])),
             ("dim3 g(m); g.y = 2; k<<<g, 64>>>(p, m, len);", None),
             ("k<<<m, threads>>>(p, m, len);", None),
         ] {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Parameter;
-use super::grid::{Site, may_be_size, plain};
+use super::grid::{Site, may_be_size};
 use super::lengths::{SIDE, THREADS};
 use crate::host_code::Token;
 
@@ -241,13 +241,13 @@ fn expression(body: &[Token<'_>], at: usize, parameters: &[Parameter]) -> Option
     let tokens = body.get(at..at + end)?;
     let sizes = parameters.iter().flat_map(Parameter::values).filter(|one| may_be_size(&one.kind));
     let passed: Vec<(Vec<&str>, String)> = sizes.map(|one| (vec![one.name.as_str()], one.name.clone())).collect();
-    let site = Site { before: body, passed, numbers: &BTreeMap::new(), block: &[] };
+    let site = Site { before: body, passed, numbers: &BTreeMap::new(), block: (&[], None) };
     let found = site.whole(tokens, at, 0)?;
     let only = if tokens.len() == 1 { found.strip_prefix("( ").and_then(|text| text.strip_suffix(" )")) } else { None };
     let found = only.unwrap_or(&found);
     // A number alone is where a loop begins, or which of the threads does something.
     let has_size = found.split(' ').any(|word| site.passed.iter().any(|(_, name)| name == word));
-    has_size.then(|| plain(found))
+    has_size.then(|| found.to_string())
 }
 
 fn is_pair(pair: &[Token<'_>], first: &str, second: &str) -> bool {
@@ -274,8 +274,8 @@ mod tests {
             ),
             ("for (int i = blockIdx.x; i < n; i += gridDim.x) p[i] = 1;", Some("n")),
             ("int i = blockIdx.x; int all = n * m; if (i < all && p) p[i] = 1;", Some("n * m")),
-            ("int i = blockIdx.x; int all = n * m; if (i < all * 2) p[i] = 1;", Some("(n * m) * 2")),
-            ("int i = blockIdx.x; int all = n * (m + 1); if (i < all) p[i] = 1;", Some("n * (m + 1)")),
+            ("int i = blockIdx.x; int all = n * m; if (i < all * 2) p[i] = 1;", Some("( n * m ) * 2")),
+            ("int i = blockIdx.x; int all = n * (m + 1); if (i < all) p[i] = 1;", Some("n * ( m + 1 )")),
             ("int i = blockIdx.x; if (i < a[0]) p[i] = 1;", None),
             ("int i = blockIdx.x; while (i < n--) p[i] = 1;", None),
             ("int i = blockIdx.x; if (i < q.n) p[i] = 1;", None),

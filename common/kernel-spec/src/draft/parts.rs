@@ -1,5 +1,7 @@
 //! The kernels of a file by the specs that they are in: those that take the same buffers may compute the same, and are solvers of one.
 
+use std::collections::BTreeSet;
+
 use super::{Draft, Kernel, Parameter, ParameterKind, text};
 
 /// A buffer that a kernel takes: its name, its elements, and whether it is written.
@@ -40,7 +42,11 @@ impl Draft {
             groups.retain(|(taken, _)| !taken.is_empty());
         }
         let is_one = groups.len() == 1;
-        groups.iter().map(|(_, members)| if is_one { self.clone() } else { self.part(members) }).collect()
+        let part = |members: &Vec<usize>| Self {
+            part: if is_one { None } else { self.part(members).part },
+            ..self.part(members)
+        };
+        groups.iter().map(|(_, members)| part(members)).collect()
     }
 
     /// Some of its kernels, as a spec of their own.
@@ -54,15 +60,21 @@ impl Draft {
         Self { kernels, part, ..self.clone() }
     }
 
-    /// What its spec is called behind the name of the source, where that has several.
-    #[must_use]
-    pub fn part_name(&self) -> Option<&str> {
-        self.part.as_deref()
+    /// Gives each of `drafts`, which are of one source, a file of its own: `stem.toml`, or `stem_sum.toml` where there are several.
+    pub fn set_files(drafts: &mut [Self], stem: &str) {
+        let mut taken = BTreeSet::new();
+        for draft in drafts {
+            let name = draft.part.as_ref().map_or_else(|| stem.to_string(), |part| format!("{stem}_{part}"));
+            let others = (2..).map(|number| format!("{name}_{number}"));
+            let name = std::iter::once(name.clone()).chain(others).find(|name| taken.insert(name.clone()));
+            draft.file = name.map(|name| format!("{name}.toml"));
+        }
     }
 
-    /// Says which file the spec is written to.
-    pub fn set_file(&mut self, file: &str) {
-        self.file = Some(file.to_string());
+    /// The file that the spec is written to.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        self.file.as_deref().unwrap_or_default()
     }
 
     /// The solvers of its kernels, in their order.
@@ -85,7 +97,7 @@ mod tests {
             namespace v2 { __global__ void a(float* y, const float* x) { y[0] = x[0]; } }\n\
             __global__ void back(float* x, const float* y, int n) { x[n] = y[n]; }\n";
         let groups = Draft::new(Language::Gpu, "k.cu", text, |_| None).groups();
-        let of = |draft: &Draft| (draft.part_name().map(str::to_string), draft.solvers());
+        let of = |draft: &Draft| (draft.part.clone(), draft.solvers());
         let expected = [("a", &["A", "V2A"][..]), ("half_of", &["HalfOf"]), ("back", &["Back"])];
         let expected = expected.map(|(part, solvers)| {
             (Some(part.to_string()), solvers.iter().map(ToString::to_string).collect::<Vec<_>>())

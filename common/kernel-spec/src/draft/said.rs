@@ -25,7 +25,8 @@ pub(super) fn set<'a>(kernels: &mut [Kernel], texts: impl Iterator<Item = &'a st
             all.filter_map(|launch| {
                 let before = tokens.get(..launch.at)?;
                 let block = threads(launch.block, before, &numbers)?;
-                let site = Site { before, passed: launch.passed(kernel), numbers: &numbers, block: &block };
+                let name = if let [name] = launch.block { Some(name.text) } else { None };
+                let site = Site { before, passed: launch.passed(kernel), numbers: &numbers, block: (&block, name) };
                 let grid = site.blocks(launch.grid);
                 Some((block, grid))
             })
@@ -146,9 +147,13 @@ impl<'a> Launched<'a, '_> {
         let pairs = self.arguments.iter().zip(&kernel.parameters);
         let sizes = pairs.filter(|(_, one)| may_be_size(&one.kind));
         let is_name = |words: &[Token<'_>]| {
-            words
-                .first()
-                .is_some_and(|first| first.text.starts_with(|found: char| found.is_alphabetic() || found == '_'))
+            let computes = words.iter().zip(words.iter().skip(1)).any(|(one, next)| match one.text {
+                "-" => next.text != ">",
+                sign => matches!(sign, "+" | "*" | "/" | "%"),
+            });
+            let begins =
+                |first: &Token<'_>| first.text.starts_with(|found: char| found.is_alphabetic() || found == '_');
+            !computes && words.first().is_some_and(begins)
         };
         let texts = |words: &[Token<'a>]| words.iter().map(|word| word.text).collect();
         sizes.filter(|(words, _)| is_name(words)).map(|(words, one)| (texts(words), one.name.clone())).collect()

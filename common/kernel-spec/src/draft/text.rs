@@ -124,8 +124,8 @@ impl Shared {
 
     /// Whether an expression names sizes alone.
     fn knows(&self, expression: &str) -> bool {
-        let mut names =
-            expression.split([' ', '(', ')']).filter(|word| word.starts_with(|first: char| first.is_alphabetic()));
+        let begins = |word: &&str| word.starts_with(|first: char| first.is_alphabetic() || first == '_');
+        let mut names = expression.split(' ').filter(begins);
         names.all(|name| self.sizes.contains_key(name) || matches!(name, "ceil_div" | "min" | "max"))
     }
 
@@ -228,7 +228,7 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
     let reference = reference.map(solver_name).unwrap_or_default();
     writeln!(text, "reference = \"{reference}\"  # the solver whose output is right: a plain one, if there is one")?;
     if draft.kernels.len() > 1 {
-        writeln!(text, "# Each kernel that takes the same buffers is a solver: keep those that compute the same.")?;
+        writeln!(text, "# Each kernel is a solver: keep those that compute the same.")?;
     }
     for name in said::written_by_host(draft.texts.iter().map(String::as_str)) {
         writeln!(
@@ -351,7 +351,7 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
             continue;
         }
         let named = axis.bound.as_deref().filter(|bound| shared.knows(bound)).or_else(|| free.next());
-        let elements = named.map_or_else(|| shared.main.clone(), |bound| shared.named(bound));
+        let elements = named.map_or_else(|| shared.main.clone(), |bound| plain(&shared.named(bound)));
         grid.push(match blocks.get(at).copied().filter(|threads| *threads > 1 && !axis.by_block) {
             Some(_) if let Some(param) = &block_param => format!("\"ceil_div({elements}, {param})\""),
             Some(threads) => format!("\"ceil_div({elements}, {threads})\""),
@@ -359,7 +359,7 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
         });
     }
     let is_known = |blocks: &Vec<String>| blocks.iter().all(|one| shared.knows(one));
-    let said = kernel.shape.grid.as_ref().filter(|blocks| tried.is_none() && is_known(blocks));
+    let said = kernel.shape.grid.as_ref().filter(|blocks| tried.is_none() && block_param.is_none() && is_known(blocks));
     if let Some(said) = said {
         let quoted = |blocks: &String| match blocks.parse::<i64>() {
             Ok(number) => number.to_string(),
@@ -368,7 +368,12 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
         grid = said.iter().map(quoted).collect();
     }
     if let Some((_, before)) = tried {
-        writeln!(text, "  # found by trying: by the usual blocks it ends like this: {before}")?;
+        let whose = if kernel.shape.said.is_some() || kernel.shape.grid.is_some() {
+            "its own launch"
+        } else {
+            "the usual blocks"
+        };
+        writeln!(text, "  # found by trying: by {whose} it ends like this: {before}")?;
     }
     let whose = if said.is_some() { ", as the file launches it" } else { "" };
     writeln!(text, "  grid = [{}]  # blocks{whose}", grid.join(", "))?;

@@ -44,21 +44,36 @@ pub(crate) fn without_calls(text: &str, macros: &BTreeSet<String>) -> String {
         return text.to_string();
     }
     let tokens = tokens(text);
-    let (mut depth, mut found) = (0_usize, Vec::new());
-    let mut at = 0;
+    // Of the braces that are open, whether they are a namespace's.
+    let (mut open, mut found) = (Vec::new(), Vec::new());
+    let (mut head, mut at) = (0, 0);
     while let Some(token) = tokens.get(at) {
-        let is_call =
-            depth == 0 && macros.contains(token.text) && tokens.get(at + 1).is_some_and(|open| open.text == "(");
+        let is_outside = open.iter().all(|is_namespace| *is_namespace);
+        let is_call = macros.contains(token.text) && tokens.get(at + 1).is_some_and(|open| open.text == "(");
         match token.text {
-            "{" => depth += 1,
-            "}" => depth = depth.saturating_sub(1),
-            _ if is_call => {
-                let end = (at..tokens.len()).find(|at| tokens.get(*at).is_some_and(|token| token.text == ")"));
+            "{" => {
+                let words = tokens.get(head..at).unwrap_or_default();
+                open.push(words.iter().any(|word| matches!(word.text, "namespace" | "extern")));
+            }
+            "}" => _ = open.pop(),
+            _ if is_outside && is_call => {
+                let mut depth = 0_usize;
+                let end = (at + 1..tokens.len()).find(|at| {
+                    match tokens.get(*at).map_or("", |token| token.text) {
+                        "(" => depth += 1,
+                        ")" => depth -= 1,
+                        _ => {}
+                    }
+                    depth == 0
+                });
                 let Some(close) = end.and_then(|end| tokens.get(end)) else { break };
                 found.push(token.at..close.at + 1);
                 at = end.unwrap_or(at);
             }
             _ => {}
+        }
+        if matches!(token.text, ";" | "{" | "}") {
+            head = at + 1;
         }
         at += 1;
     }
