@@ -51,6 +51,7 @@ mod stability;
 mod steer;
 mod storm;
 mod terminal;
+mod tiles;
 mod triton;
 mod triton_capture;
 mod tune;

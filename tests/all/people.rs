@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::common::{bluefin, expect, json, write};
 
-const TARGETS: [&str; 5] = ["gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx1030"];
+pub(crate) const TARGETS: [&str; 5] = ["gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx1030"];
 
 /// What a kernel `found` is to write into `out`, element by element.
 pub(crate) struct Known {
@@ -149,6 +149,21 @@ fn parts_of_words() {
         .map(|value| i64::from(value as i32)),
     );
     right(&known, "people.cu", "found", CUDA, kernel);
+}
+
+/// Comparisons that hold of what is not a number, products of halves and bytes, BF16 of either side, places in shared memory.
+#[test]
+fn words_that_few_files_have() {
+    let kernel = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n__constant__ float x[] = {1.0f, 1.003f};\n\
+        __constant__ int y[] = {0x0002ffff, 0x04fd0201};\n__global__ void found(int* out) {\n    __shared__ int s[4];\n    \
+        if (threadIdx.x != 0) return;\n    const half nan = __ushort_as_half(0x7e00), one = x[0];\n    const half2 pair = __halves2half2(one, nan);\n    \
+        const int values[] = {__hequ(one, nan), __heq(one, nan), __hltu(one, one), __hgeu(one, nan), __hneu(one, one), __hbequ2(pair, pair),\n    \
+        (int)(float)__hgtu2(pair, pair).x, (int)(float)__hgtu2(pair, pair).y, __dp2a_lo(y[0], y[1], 5), __dp2a_hi(y[0], y[1], 5),\n    \
+        (int)__dp2a_lo((unsigned)y[0], (unsigned)y[1], 5u), __bfloat16_as_ushort(__float2bfloat16_rz(-x[1])), __bfloat16_as_ushort(__float2bfloat16_ru(x[1])),\n    \
+        __bfloat16_as_ushort(__float2bfloat16_rd(x[1])), __bfloat16_as_ushort(__float2bfloat16_rd(-x[1])), (int)__ballot64(1),\n    \
+        (int)__cvta_generic_to_shared(s + 3)};\n    for (int i = 0; i < 17; ++i) out[i] = values[i];\n}\n";
+    let known = [1, 0, 0, 1, 0, 1, 0, 1, 8, 16, 65544, 0xbf80, 0x3f81, 0x3f80, 0xbf81, 1, 12];
+    right(&Known::integers(known), "people.cu", "found", CUDA, kernel);
 }
 
 /// What rounds down, up and towards zero is beside the exact value on the side that it says.

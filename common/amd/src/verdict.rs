@@ -11,6 +11,8 @@ use crate::error::LaunchError;
 pub const PTX_TRAP: u32 = 120;
 /// Number of the trap of an `assert` that fails (`shim/indices.h`).
 pub const ASSERT_TRAP: u32 = 121;
+/// Number of the trap of a texture that is a variable, which a host binds (`shim/textures.h`).
+pub const TEXTURE_TRAP: u32 = 122;
 
 /// Why a launch did not end well.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,7 +231,8 @@ pub enum Fault {
     Unimplemented { what: String },
     /// Execution went where no instruction is.
     LeftCode { address: u64 },
-    /// The kernel gave up (`s_trap`): by itself, or at what bluefin's headers make a trap of: [`PTX_TRAP`], [`ASSERT_TRAP`].
+    /// The kernel gave up (`s_trap`): by itself, or at what bluefin's headers make a trap of: [`PTX_TRAP`], [`ASSERT_TRAP`],
+    /// [`TEXTURE_TRAP`].
     Trap { number: u32 },
 }
 
@@ -240,7 +243,7 @@ impl Fault {
     pub const fn may_be_of_launch(&self) -> bool {
         match self {
             Self::OutOfBounds { .. } | Self::Unwritten { .. } | Self::Race { .. } | Self::Barrier { .. } => true,
-            Self::Trap { number } => *number != PTX_TRAP,
+            Self::Trap { number } => !matches!(*number, PTX_TRAP | TEXTURE_TRAP),
             _ => false,
         }
     }
@@ -325,6 +328,12 @@ impl fmt::Display for Fault {
             Self::Unimplemented { what } => write!(f, "not implemented: {what}"),
             Self::LeftCode { address } => write!(f, "execution at {address:#x}, where no instruction is"),
             Self::Trap { number: PTX_TRAP } => write!(f, "inline PTX, which is for no AMD GPU (trap {PTX_TRAP})"),
+            Self::Trap { number: TEXTURE_TRAP } => {
+                write!(
+                    f,
+                    "a texture that is a variable, of which only its host knows what is in it (trap {TEXTURE_TRAP})"
+                )
+            }
             Self::Trap { number: ASSERT_TRAP } => write!(f, "an assert fails (trap {ASSERT_TRAP})"),
             Self::Trap { number } => write!(f, "trap {number}"),
         }

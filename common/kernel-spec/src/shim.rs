@@ -1,9 +1,13 @@
 //! Headers that HIP and CUDA files include and that bluefin ships, so that such a file compiles as it is: whoever reads a spec puts those
 //! that its source includes into the bundle, from where they travel with the job. A file of the same name beside the spec goes before.
 
+mod places;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(super) use self::places::{above, places, plain};
+use self::places::{ending_with, joined};
 use crate::host_code::{self, Include};
 
 /// What kernels of a file are written in.
@@ -68,6 +72,10 @@ const HEADERS: &[(&str, &str)] = &[
     shim_file!("names.h"),
     shim_file!("directed.h"),
     shim_file!("simd.h"),
+    shim_file!("textures.h"),
+    shim_file!("function.h"),
+    shim_file!("tiles.h"),
+    shim_file!("random.h"),
     shim_file!("runtime.h"),
     shim_file!("half.h"),
     shim_file!("bfloat.h"),
@@ -111,6 +119,9 @@ const HEADERS: &[(&str, &str)] = &[
     cuda!("host_defines.h", "gpu.h"),
     cuda!("cuda_fp16.h", "half.h"),
     cuda!("cuda_bf16.h", "bfloat.h"),
+    cuda!("mma.h", "tiles.h"),
+    cuda!("curand_kernel.h", "random.h"),
+    hip!("hiprand/hiprand_kernel.h", "random.h"),
     cuda!("cooperative_groups.h", "groups.h"),
     cuda!("cooperative_groups/reduce.h", "groups.h"),
     cuda!("cooperative_groups/scan.h", "groups.h"),
@@ -128,7 +139,7 @@ const HEADERS: &[(&str, &str)] = &[
 const HOST: &str = "#pragma once\n#include \"bluefin/gpu.h\"\n#include \"bluefin/host.h\"\n";
 
 /// How the names of libraries for hosts begin, of which kernels need nothing, but for nvcc, which has CUDA's.
-const LIBRARIES: [&str; 37] = [
+const LIBRARIES: [&str; 40] = [
     "cuda/",
     "thrust/",
     "cub/",
@@ -166,10 +177,13 @@ const LIBRARIES: [&str; 37] = [
     "torch/",
     "ATen/",
     "c10/",
+    "THC/",
+    "cute/",
+    "cutlass/",
 ];
 
 /// Those of PyTorch.
-const TORCH: [&str; 3] = ["torch/", "ATen/", "c10/"];
+const TORCH: [&str; 4] = ["torch/", "ATen/", "c10/", "THC/"];
 
 /// Headers of C and POSIX, which people put in quotation marks as well, and which machines that compile have.
 const OF_C: [&str; 41] = [
@@ -276,34 +290,6 @@ pub(super) fn is_header(name: &str) -> bool {
     text_of(name).is_some()
 }
 
-/// The last part of an include's path: what a spec's folder can have of it.
-pub(super) fn plain(name: &str) -> &str {
-    name.rsplit_once('/').map_or(name, |(_, file)| file)
-}
-
-/// The names under which a spec's folder can have what the file `from` includes as `include`: beside that file, where the path leads from the
-/// spec, and by its last part.
-pub(super) fn places(from: &str, include: &str) -> Vec<String> {
-    let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let mut found: Vec<String> = [joined(folder, include), joined("", include)].into_iter().flatten().collect();
-    found.push(plain(include).to_string());
-    found.dedup();
-    found
-}
-
-/// A path from `folder`, if it stays within what that is in.
-fn joined(folder: &str, path: &str) -> Option<String> {
-    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
-    for part in path.split('/') {
-        match part {
-            ".." => _ = parts.pop()?,
-            "." | "" => {}
-            part => parts.push(part),
-        }
-    }
-    (!path.starts_with('/')).then(|| parts.join("/"))
-}
-
 /// The dialect of a bundle's files, if the shim is among them.
 pub(super) fn dialect(files: &BTreeMap<String, String>) -> Option<Dialect> {
     let has = |name| files.contains_key(name);
@@ -340,7 +326,8 @@ pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str, named
         if known(name) || is_of_machine(name) {
             return Include::Kept;
         }
-        match places(from, name).into_iter().find(|place| known(place)) {
+        let elsewhere = || ending_with(name, files.keys().map(String::as_str));
+        match places(from, name).into_iter().find(|place| known(place)).or_else(elsewhere) {
             Some(place) => Include::Renamed(place),
             None if joined("", name).is_some_and(|path| path == name) => {
                 Include::NotBeside { machine: format!("{OF_MACHINE}{name}") }

@@ -19,6 +19,16 @@ BLUEFIN_BOTH bluefin_bfloat2 __hfma2(bluefin_bfloat2 a, bluefin_bfloat2 b, bluef
 
 BLUEFIN_BOTH bluefin_bfloat __float2bfloat16(float x) { return (bluefin_bfloat)x; }
 BLUEFIN_BOTH bluefin_bfloat __float2bfloat16_rn(float x) { return (bluefin_bfloat)x; }
+// Towards zero, down, and up: the upper half of the bits, or what is next to it.
+BLUEFIN_BOTH bluefin_bfloat __float2bfloat16_rz(float x) {
+    return x != x ? (bluefin_bfloat)x : bluefin_bits<bluefin_bfloat>((unsigned short)(bluefin_bits<unsigned>(x) >> 16));
+}
+BLUEFIN_BOTH bluefin_bfloat bluefin_bfloat_away(float x) {
+    const unsigned bits = bluefin_bits<unsigned>(x);
+    return bluefin_bits<bluefin_bfloat>((unsigned short)((bits >> 16) + ((bits & 0xffff) != 0)));
+}
+BLUEFIN_BOTH bluefin_bfloat __float2bfloat16_rd(float x) { return x < 0 ? bluefin_bfloat_away(x) : __float2bfloat16_rz(x); }
+BLUEFIN_BOTH bluefin_bfloat __float2bfloat16_ru(float x) { return x > 0 ? bluefin_bfloat_away(x) : __float2bfloat16_rz(x); }
 BLUEFIN_BOTH bluefin_bfloat __double2bfloat16(double x) { return (bluefin_bfloat)x; }
 BLUEFIN_BOTH float __bfloat162float(bluefin_bfloat x) { return (float)x; }
 BLUEFIN_BOTH bluefin_bfloat __int2bfloat16_rn(int x) { return (bluefin_bfloat)(float)x; }

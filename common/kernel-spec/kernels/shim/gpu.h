@@ -23,6 +23,7 @@
 #include "bluefin/simd.h"
 #endif
 #include "bluefin/runtime.h"
+#include "bluefin/function.h"
 #if __has_include(<cmath>)
 #include <cassert>
 #include <cfloat>

@@ -50,6 +50,12 @@ template <class T> using bluefin_two = T __attribute__((ext_vector_type(2)));
     BLUEFIN_BOTH bool __hle(T a, T b) { return a <= b; }                                                                \
     BLUEFIN_BOTH bool __hgt(T a, T b) { return a > b; }                                                                 \
     BLUEFIN_BOTH bool __hge(T a, T b) { return a >= b; }                                                                \
+    BLUEFIN_BOTH bool __hequ(T a, T b) { return !(a < b || a > b); }                                                    \
+    BLUEFIN_BOTH bool __hneu(T a, T b) { return a != b; }                                                               \
+    BLUEFIN_BOTH bool __hltu(T a, T b) { return !(a >= b); }                                                            \
+    BLUEFIN_BOTH bool __hleu(T a, T b) { return !(a > b); }                                                             \
+    BLUEFIN_BOTH bool __hgtu(T a, T b) { return !(a <= b); }                                                            \
+    BLUEFIN_BOTH bool __hgeu(T a, T b) { return !(a < b); }                                                             \
     BLUEFIN_BOTH bool __hisnan(T a) { return a != a; }                                                                  \
     BLUEFIN_DEVICE bool __hisinf(T a) { return isinf((float)a); }                                                       \
     BLUEFIN_DEVICE T hexp(T a) { return (T)expf((float)a); }                                                            \
@@ -98,6 +104,18 @@ template <class T> using bluefin_two = T __attribute__((ext_vector_type(2)));
     BLUEFIN_BOTH pair __hle2(pair a, pair b) { return {(T)(float)(a.x <= b.x), (T)(float)(a.y <= b.y)}; }               \
     BLUEFIN_BOTH pair __hgt2(pair a, pair b) { return {(T)(float)(a.x > b.x), (T)(float)(a.y > b.y)}; }                 \
     BLUEFIN_BOTH pair __hge2(pair a, pair b) { return {(T)(float)(a.x >= b.x), (T)(float)(a.y >= b.y)}; }               \
+    BLUEFIN_BOTH pair __hequ2(pair a, pair b) { return {(T)(float)__hequ(a.x, b.x), (T)(float)__hequ(a.y, b.y)}; }     \
+    BLUEFIN_BOTH bool __hbequ2(pair a, pair b) { return __hequ(a.x, b.x) && __hequ(a.y, b.y); }                        \
+    BLUEFIN_BOTH pair __hneu2(pair a, pair b) { return {(T)(float)__hneu(a.x, b.x), (T)(float)__hneu(a.y, b.y)}; }     \
+    BLUEFIN_BOTH bool __hbneu2(pair a, pair b) { return __hneu(a.x, b.x) && __hneu(a.y, b.y); }                        \
+    BLUEFIN_BOTH pair __hltu2(pair a, pair b) { return {(T)(float)__hltu(a.x, b.x), (T)(float)__hltu(a.y, b.y)}; }     \
+    BLUEFIN_BOTH bool __hbltu2(pair a, pair b) { return __hltu(a.x, b.x) && __hltu(a.y, b.y); }                        \
+    BLUEFIN_BOTH pair __hleu2(pair a, pair b) { return {(T)(float)__hleu(a.x, b.x), (T)(float)__hleu(a.y, b.y)}; }     \
+    BLUEFIN_BOTH bool __hbleu2(pair a, pair b) { return __hleu(a.x, b.x) && __hleu(a.y, b.y); }                        \
+    BLUEFIN_BOTH pair __hgtu2(pair a, pair b) { return {(T)(float)__hgtu(a.x, b.x), (T)(float)__hgtu(a.y, b.y)}; }     \
+    BLUEFIN_BOTH bool __hbgtu2(pair a, pair b) { return __hgtu(a.x, b.x) && __hgtu(a.y, b.y); }                        \
+    BLUEFIN_BOTH pair __hgeu2(pair a, pair b) { return {(T)(float)__hgeu(a.x, b.x), (T)(float)__hgeu(a.y, b.y)}; }     \
+    BLUEFIN_BOTH bool __hbgeu2(pair a, pair b) { return __hgeu(a.x, b.x) && __hgeu(a.y, b.y); }                        \
     BLUEFIN_BOTH bool __hbne2(pair a, pair b) { return __hne(a.x, b.x) && __hne(a.y, b.y); }                            \
     BLUEFIN_BOTH bool __hblt2(pair a, pair b) { return a.x < b.x && a.y < b.y; }                                        \
     BLUEFIN_BOTH bool __hble2(pair a, pair b) { return a.x <= b.x && a.y <= b.y; }                                      \

@@ -64,6 +64,17 @@ BLUEFIN_BOTH unsigned __dp4a(unsigned x, unsigned y, unsigned sum) {
     for (int i = 0; i < 4; ++i) sum += (x >> 8 * i & 255) * (y >> 8 * i & 255);
     return sum;
 }
+// Sums of products of the two halves of x and two bytes of y, the lower or the upper ones.
+BLUEFIN_BOTH int bluefin_dp2a(int x, int y, int sum) {
+    return sum + (short)x * (signed char)y + (x >> 16) * (signed char)(y >> 8);
+}
+BLUEFIN_BOTH unsigned bluefin_dp2a(unsigned x, unsigned y, unsigned sum) {
+    return sum + (x & 0xffff) * (y & 255) + (x >> 16) * (y >> 8 & 255);
+}
+BLUEFIN_BOTH int __dp2a_lo(int x, int y, int sum) { return bluefin_dp2a(x, y, sum); }
+BLUEFIN_BOTH int __dp2a_hi(int x, int y, int sum) { return bluefin_dp2a(x, y >> 16, sum); }
+BLUEFIN_BOTH unsigned __dp2a_lo(unsigned x, unsigned y, unsigned sum) { return bluefin_dp2a(x, y, sum); }
+BLUEFIN_BOTH unsigned __dp2a_hi(unsigned x, unsigned y, unsigned sum) { return bluefin_dp2a(x, y >> 16, sum); }
 BLUEFIN_BOTH unsigned __bitextract_u32(unsigned x, unsigned from, unsigned bits) {
     return bits == 0 ? 0 : x << (32 - from - bits & 31) >> (32 - bits);
 }

@@ -112,6 +112,7 @@ using bluefin_ballot_result = unsigned long long;
 #endif
 BLUEFIN_DEVICE bluefin_ballot_result __activemask() { return bluefin_active(); }
 BLUEFIN_DEVICE bluefin_ballot_result __ballot(int predicate) { return bluefin_ballot(predicate != 0); }
+BLUEFIN_DEVICE unsigned long long __ballot64(int predicate) { return bluefin_ballot(predicate != 0); }
 BLUEFIN_DEVICE bluefin_ballot_result __ballot_sync(bluefin_mask mask, int predicate) {
     return bluefin_ballot_of(mask, predicate != 0);
 }

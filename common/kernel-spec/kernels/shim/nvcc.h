@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include "bluefin/function.h"
 #if defined(__CUDACC_RTC__)
 #include "bluefin/rtc.h"
 #endif

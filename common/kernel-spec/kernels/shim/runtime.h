@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "bluefin/textures.h"
+
 #define BLUEFIN_NAME_OF(name) struct name##_of_bluefin
 // `api` is hip or cuda.
 #define BLUEFIN_RUNTIME(api)                                                                                             \
@@ -21,8 +23,8 @@
     using api##Function_t = BLUEFIN_NAME_OF(api##_function)*;                                                            \
     using api##Module_t = BLUEFIN_NAME_OF(api##_module)*;                                                                \
     using api##Array_t = BLUEFIN_NAME_OF(api##_array)*;                                                                  \
-    using api##TextureObject_t = unsigned long long;                                                                     \
-    using api##SurfaceObject_t = unsigned long long;                                                                     \
+    using api##TextureObject_t = bluefin_texture;                                                                        \
+    using api##SurfaceObject_t = bluefin_surface;                                                                        \
     struct api##Extent { size_t width, height, depth; };                                                                 \
     struct api##PitchedPtr { void* ptr; size_t pitch, xsize, ysize; };                                                   \
     struct api##DeviceProp_of_bluefin {                                                                                  \

@@ -1,4 +1,5 @@
-// What PyTorch's headers bring along for kernels: its names of the types of 16 bits, and marks of functions.
+// What PyTorch's headers bring along for kernels: its names of the types of 16 bits, marks of functions, and tensors that a kernel takes: where their
+// elements are, and sizes. They are contiguous here, as tensors are unless somebody has turned them.
 #pragma once
 
 #include "bluefin/operands.h"
@@ -11,7 +12,84 @@ using BFloat16 = bluefin_bfloat;
 }  // namespace c10
 namespace at {
 using namespace c10;
+class Tensor;
+class TensorBase;
+
+template <class T> struct DefaultPtrTraits { using PtrType = T*; };
+template <class T> struct RestrictPtrTraits { using PtrType = T*; };
+
+// Of floats of 16 bits sums are of 32.
+template <class T, bool = true> struct AccumulateType { using type = T; };
+template <bool Gpu> struct AccumulateType<__half, Gpu> { using type = float; };
+#if __clang_major__ >= 19
+template <bool Gpu> struct AccumulateType<bluefin_bfloat, Gpu> { using type = float; };
+#endif
+template <class T, bool Gpu = true> using acc_type = typename AccumulateType<T, Gpu>::type;
+template <class T> using opmath_type = typename AccumulateType<T>::type;
+
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class index_t = long long> struct TensorAccessor {
+    T* elements;
+    index_t sizes_of_all[N];
+    BLUEFIN_MEMBER_OF_BOTH TensorAccessor(T* elements, const index_t* sizes) : elements(elements) {
+        for (size_t i = 0; i < N; ++i) sizes_of_all[i] = sizes[i];
+    }
+    BLUEFIN_MEMBER_OF_BOTH T* data() const { return elements; }
+    BLUEFIN_MEMBER_OF_BOTH index_t size(index_t at) const { return sizes_of_all[at]; }
+    BLUEFIN_MEMBER_OF_BOTH index_t stride(index_t at) const {
+        index_t all = 1;
+        for (size_t i = at + 1; i < N; ++i) all *= sizes_of_all[i];
+        return all;
+    }
+    BLUEFIN_MEMBER_OF_BOTH decltype(auto) operator[](index_t at) const {
+        if constexpr (N == 1) {
+            return (elements[at]);
+        } else {
+            return TensorAccessor<T, N - 1, Traits, index_t>(elements + at * stride(0), sizes_of_all + 1);
+        }
+    }
+};
+
+// Sizes are fields with names, by which each is a size of its own in a spec.
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class index_t = long long> struct GenericPackedTensorAccessor;
+#define BLUEFIN_ACCESSOR(N, ...)                                                                                         \
+    template <class T, template <class> class Traits, class index_t> struct GenericPackedTensorAccessor<T, N, Traits, index_t> { \
+        T* elements;                                                                                                     \
+        index_t __VA_ARGS__;                                                                                             \
+        BLUEFIN_MEMBER_OF_BOTH TensorAccessor<T, N, Traits, index_t> accessor() const {                                  \
+            const index_t all[] = {__VA_ARGS__};                                                                         \
+            return {elements, all};                                                                                      \
+        }                                                                                                                \
+        BLUEFIN_MEMBER_OF_BOTH T* data() const { return elements; }                                                      \
+        BLUEFIN_MEMBER_OF_BOTH index_t size(index_t at) const { return accessor().size(at); }                            \
+        BLUEFIN_MEMBER_OF_BOTH index_t stride(index_t at) const { return accessor().stride(at); }                        \
+        BLUEFIN_MEMBER_OF_BOTH decltype(auto) operator[](index_t at) const { return accessor()[at]; }                    \
+    };
+BLUEFIN_ACCESSOR(1, size0)
+BLUEFIN_ACCESSOR(2, size0, size1)
+BLUEFIN_ACCESSOR(3, size0, size1, size2)
+BLUEFIN_ACCESSOR(4, size0, size1, size2, size3)
+BLUEFIN_ACCESSOR(5, size0, size1, size2, size3, size4)
+#undef BLUEFIN_ACCESSOR
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
+using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, Traits, int>;
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
+using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, Traits, long long>;
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class index_t = long long>
+using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, Traits, index_t>;
+}  // namespace at
+namespace torch {
+using namespace at;
 }
+template <class T> BLUEFIN_DEVICE T gpuAtomicAdd(T* to, T value) { return atomicAdd(to, value); }
+template <class T> BLUEFIN_DEVICE void gpuAtomicAddNoReturn(T* to, T value) { atomicAdd(to, value); }
 #define C10_HOST_DEVICE __host__ __device__
 #define C10_DEVICE __device__
 #define C10_HOST __host__
+#define C10_LAUNCH_BOUNDS_1(threads) __launch_bounds__(threads)
+#define C10_LAUNCH_BOUNDS_2(threads, blocks) __launch_bounds__(threads, blocks)
+#define C10_WARP_SIZE BLUEFIN_WARP
+#define CUDA_KERNEL_LOOP_TYPE(i, n, index_type)                                                   \
+    for (index_type i = (index_type)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)
+#if !defined(CUDA_KERNEL_LOOP)
+#define CUDA_KERNEL_LOOP(i, n) CUDA_KERNEL_LOOP_TYPE(i, n, int)
+#endif

@@ -1,0 +1,60 @@
+//! Where a bundle has what its files include: beside them, beside the spec, or in a folder that a compiler was told to look in.
+
+/// What a path leads to behind the folders that it goes up: what a bundle has such a file under.
+pub(crate) fn above(mut path: &str) -> &str {
+    while let Some(rest) = path.strip_prefix("../") {
+        path = rest;
+    }
+    path
+}
+
+/// The last part of an include's path: what a spec's folder can have of it.
+pub(crate) fn plain(name: &str) -> &str {
+    name.rsplit_once('/').map_or(name, |(_, file)| file)
+}
+
+/// The names under which a bundle can have what the file `from` includes as `include`: beside that file, where the path leads from the
+/// spec, also up from there, and by its last part.
+pub(crate) fn places(from: &str, include: &str) -> Vec<String> {
+    let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut found: Vec<String> =
+        [joined(folder, include), joined("", include), joined("", above(include))].into_iter().flatten().collect();
+    found.push(plain(include).to_string());
+    found.dedup();
+    found
+}
+
+/// The first of `names` whose end is what is included as `include`: it lies in a folder that a compiler was told to look in.
+pub(super) fn ending_with<'a>(include: &str, mut names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let include = above(include);
+    let is_end = |name: &&str| name.strip_suffix(include).is_some_and(|folder| folder.ends_with('/'));
+    names.find(is_end).map(str::to_string)
+}
+
+/// A path from `folder`, if it stays within what that is in.
+pub(super) fn joined(folder: &str, path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in path.split('/') {
+        match part {
+            ".." => _ = parts.pop()?,
+            "." | "" => {}
+            part => parts.push(part),
+        }
+    }
+    (!path.starts_with('/')).then(|| parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn includes_lead_to_what_a_bundle_has() {
+        assert_eq!(places("k.cu", "../common/a.h"), ["common/a.h", "a.h"]);
+        assert_eq!(places("include/x/a.h", "../y/b.h"), ["include/y/b.h", "y/b.h", "b.h"]);
+        let names = ["include/x/b.h", "k.cu", "other.b.h"];
+        assert_eq!(ending_with("x/b.h", names.into_iter()).as_deref(), Some("include/x/b.h"));
+        assert_eq!(ending_with("b.h", names.into_iter()).as_deref(), Some("include/x/b.h"));
+        assert_eq!(ending_with("y/b.h", names.into_iter()), None);
+    }
+}
