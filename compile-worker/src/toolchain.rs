@@ -12,6 +12,7 @@ pub mod noop;
 mod nvcc;
 mod nvrtc;
 mod program;
+mod project;
 pub mod settle;
 mod trial;
 pub mod triton;

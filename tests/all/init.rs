@@ -83,6 +83,118 @@ fn what_kernels_do_not_reach_may_be_unknown() {
     assert_eq!(report["right"], 1, "{report:#}");
 }
 
+/// Headers in folders that only a build file names, a launch in another file of the project, a file and a size with names of their own.
+#[test]
+fn what_a_kernel_needs_may_be_anywhere_in_its_project() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("src/first kernels");
+    for name in ["src/first kernels", "src/common", "include/tools"] {
+        std::fs::create_dir_all(folder.path().join(name)).unwrap();
+    }
+    write(folder.path(), "README.md", "");
+    write(&folder.path().join("src/common"), "types.h", "#include \"more.h\"\n");
+    write(&folder.path().join("src/common"), "more.h", "typedef float real;\n");
+    write(&folder.path().join("include/tools"), "step.h", "#define STEP 3\n");
+    let launch = "#include \"first kernels/my scale.cu\"\ntemplate <int Size> void go(int n) { scale<Size><<<1, 2 * Size>>>(n, p, q); }\n\
+        void host() { const int size = 32; go<size>(7); }\n";
+    write(&folder.path().join("src"), "main.cpp", launch);
+    let kernel = "#include \"../common/types.h\"\n#include <tools/step.h>\n#include \"../helper_cuda.h\"\n\
+        template <int N> __global__ void scale(int in, const real* x, real* y) {\n    __shared__ real s[N * 512];\n    \
+        int i = blockIdx.x * blockDim.x + threadIdx.x;\n    s[threadIdx.x] = threadIdx.x < in ? x[i] : 0;\n    __syncthreads();\n    \
+        y[i] = STEP * s[threadIdx.x];\n}\n";
+    write(&own, "my scale.cu", kernel);
+    let spec = |arguments: &[&str]| {
+        let said = text(&expect(bluefin().current_dir(&own).arg("init").args(arguments), 0).stderr);
+        let spec = std::fs::read_to_string(own.join("spec.toml")).unwrap();
+        assert_eq!(checked(&own)["right"], 1, "{said}\n{spec}");
+        std::fs::remove_file(own.join("spec.toml")).unwrap();
+        (said, spec)
+    };
+    let (said, written) = spec(&["my scale.cu", "-o", "spec.toml"]);
+    assert!(!said.contains("not beside it") && !said.contains("as the text spells"), "{said}");
+    let includes = "includes = [\"../../include/tools/step.h\", \"../common/more.h\", \"../common/types.h\"]";
+    for part in [includes, "SCALE_N\"\n  values = [32]", "block = [64]", "in_size = 1192"] {
+        assert!(written.contains(part), "{part}\n{written}");
+    }
+    // Where nothing says the number, it is one with which the kernel fits.
+    std::fs::remove_file(folder.path().join("src/main.cpp")).unwrap();
+    let (said, written) = spec(&["my scale.cu", "-o", "spec.toml"]);
+    assert!(said.contains("scale is a template of numbers that nothing here says: they are 16, a guess"), "{said}");
+    assert!(written.contains("SCALE_N\"\n  values = [16]"), "{written}");
+    // Only sources are read above a spec.
+    write(&own, "spec.toml", &written.replace("../common/more.h", "../../README.md"));
+    let error = text(&expect(bluefin().current_dir(&own).args(CHECK), 1).stderr);
+    assert!(error.contains("file name: found \"../../README.md\""), "{error}");
+}
+
+/// Sizes that count a few, tiles without bounds, indices by way of others, structures of one type.
+#[test]
+fn sizes_and_contents_are_those_that_kernels_go_well_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "__constant__ float mask[9];\nstruct Node { int first; int count; };\n\
+        __global__ void filter(const float* x, float* y, int n, int width) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
+        float sum = 0;\n    for (int j = 0; j < width; ++j) if (i + j < n) sum += x[i + j] * mask[j];\n    if (i < n) y[i] = sum;\n}\n\
+        __global__ void scatter(const int* to, const float* x, float* y, int n, int c) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
+        if (i >= n) return;\n    int row = to[i];\n    int at = row * c + 1;\n    atomicAdd(y + c + at, x[i]);\n}\n\
+        __global__ void visit(const Node* nodes, const int* edges, int* seen, int n) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
+        if (i >= n) return;\n    for (int j = nodes[i].first; j < nodes[i].first + nodes[i].count; ++j) {\n        int id = edges[j];\n        \
+        seen[id] = 1;\n    }\n}\n\
+        __global__ void tiles(const float* a, float* b, int n, int m) {\n    __shared__ float s[32][33];\n    \
+        int x = blockIdx.x * 32 + threadIdx.x % 32, y = blockIdx.y * 32 + threadIdx.x / 32;\n    assert(n % 32 == 0 && m % 32 == 0);\n    \
+        s[threadIdx.x / 32][threadIdx.x % 32] = a[y * n + x];\n    __syncthreads();\n    b[y * n + x] = s[threadIdx.x / 32][threadIdx.x % 32];\n}\n\
+        void host(int n, int m) { tiles<<<dim3(n / 32, m / 32), 1024>>>(a, b, n, m); }\n";
+    write(folder.path(), "k.cu", source);
+    for (entry, parts) in [
+        ("filter", &["width = 5"][..]),
+        (
+            "scatter",
+            &["\"to\"\ntype = \"INT32\"\nlength = \"n\"  # how far the kernels go in it\nrole = \"input\"\nlow = 0"],
+        ),
+        (
+            "visit",
+            &[
+                "\"nodes\"\ntype = \"INT32\"\nlength = \"2 * n\"  # how far the kernels go in it, 2 for each Node\nrole = \"input\"\nlow = 0",
+            ],
+        ),
+        ("tiles", &["m = 384\nn = 640"]),
+    ] {
+        let init = ["init", "k.cu", "--entry", entry, "-o", "spec.toml"];
+        let said = text(&expect(bluefin().current_dir(folder.path()).args(init), 0).stderr);
+        let spec = std::fs::read_to_string(folder.path().join("spec.toml")).unwrap();
+        parts.iter().for_each(|part| assert!(spec.contains(part), "{part}\n{spec}\n{said}"));
+        assert_eq!(checked(folder.path())["right"], 1, "{entry}: {said}");
+        std::fs::remove_file(folder.path().join("spec.toml")).unwrap();
+    }
+}
+
+/// Types of templates that stand beside a kernel in a macro's call, functions that only a launch elsewhere gives, a bound in front of the kernel's mark,
+/// a buffer that no kernel names.
+#[test]
+fn templates_get_what_they_compile_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "struct Wide { using type = double; static constexpr int scale = 2; };\n\
+        template <class Traits> __global__ void cast(const float* x, double* y, int n) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
+        if (i < n) y[i] = (typename Traits::type)x[i] * Traits::scale;\n}\n\
+        template <class T, class Op> __global__ void fold(const T* x, T* y, int n, Op op) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
+        if (i < n) y[i] = op(x[i], y[i]);\n}\n\
+        template <int N> __launch_bounds__(N) __global__ void bounded(float* y, float* unused) { y[blockIdx.x * N + threadIdx.x] = 1; }\n\
+        #define LAUNCH(kernel, type) kernel<type><<<1, 64>>>(x, y, n)\nvoid host() { LAUNCH(cast, Wide); auto f = bounded<96>; }\n";
+    write(folder.path(), "k.cu", source);
+    for (entry, part) in [
+        ("cast", "entry = \"cast<Wide>\""),
+        ("fold", "entry = \"fold<float, bluefin_function>\""),
+        ("bounded", "name = \"unused\"\ntype = \"FP32\"\nlength = \"n\"  # how many elements\nrole = \"input\""),
+        ("bounded", "block = [\"BOUNDED_N\"]"),
+    ] {
+        let init = ["init", "k.cu", "--entry", entry, "-o", "spec.toml"];
+        let said = text(&expect(bluefin().current_dir(folder.path()).args(init), 0).stderr);
+        let spec = std::fs::read_to_string(folder.path().join("spec.toml")).unwrap();
+        assert!(spec.contains(part), "{part}\n{spec}\n{said}");
+        assert_eq!(checked(folder.path())["right"], 1, "{entry}: {said}");
+        std::fs::remove_file(folder.path().join("spec.toml")).unwrap();
+    }
+}
+
 /// Grids, blocks and lengths are what the text and an execution of it say: as it is drafted, each kernel is right.
 #[test]
 fn kernels_are_executed_to_see_how_far_they_go() {

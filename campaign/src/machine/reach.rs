@@ -25,16 +25,25 @@ const MOST_INSTRUCTIONS: u64 = 20_000_000;
 const MOST_OF_KERNEL: Duration = Duration::from_secs(20);
 const MOST_OF_ALL: Duration = Duration::from_secs(60);
 
+/// What numbers of templates are tried for that nothing says, where kernels do not end well with the draft's.
+const NUMBERS: [i64; 8] = [16, 32, 8, 64, 128, 4, 2, 1];
+/// Launches that are tried with each of them.
+const LAUNCHES_OF_NUMBER: usize = 3;
+
 /// Failures after which kernels may end well with smaller sizes.
 const OF_SIZES: [FailureKind; 2] = [FailureKind::OutOfMemory, FailureKind::Hang];
 
 /// Failures after which a kernel may end well with other blocks than those that its file launches.
 const OF_BLOCKS: [FailureKind; 3] = [FailureKind::InvalidLaunch, FailureKind::OutOfMemory, FailureKind::Hang];
+/// A block that is not what the kernel's bounds take: another one may be.
+const OF_BOUNDS: FailureKind = FailureKind::LaunchFailure;
 
 /// Elements by the name of the buffer.
 type Elements = BTreeMap<String, u64>;
 /// What came of a kernel.
 type Reach = Result<Elements, Unreached>;
+/// How far a kernel went, and whether it ended well.
+type Went = (Elements, bool);
 
 /// What came of a kernel, and the launch by which that is, where it is not the draft's.
 struct Reached {
@@ -42,6 +51,14 @@ struct Reached {
     tried: Option<(Launch, String)>,
     /// What comes of it as the file launches it, where it goes as far by another launch.
     fault: Option<String>,
+    /// What numbers of its template are, where they are not the draft's.
+    number: Option<i64>,
+}
+
+impl Reached {
+    fn plain(reach: Reach) -> Self {
+        Self { reach, tried: None, fault: None, number: None }
+    }
 }
 
 /// `drafts` with buffers as long as their kernels go, and what is to be told. Those that `divides` allows become several where their kernels compute other
@@ -74,9 +91,9 @@ async fn divided(mut draft: Draft, divides: bool, begun: Instant) -> anyhow::Res
             false => others.into_iter().rev().map(|at| vec![at]).collect(),
         };
         let part = |kernels: &[usize]| {
-            let reach: Vec<Option<Elements>> = kernels.iter().map(|at| reach.get(*at).cloned().flatten()).collect();
+            let reach: Vec<Went> = kernels.iter().filter_map(|at| reach.get(*at).cloned()).collect();
             let mut part = draft.part(kernels);
-            part.set_reach(reach.iter().map(Option::as_ref));
+            part.set_reach(reach.iter().map(|(elements, well)| (elements, *well)));
             (part, reach)
         };
         waiting.extend(parts.iter().map(|kernels| part(kernels)));
@@ -110,7 +127,7 @@ async fn differing(draft: &Draft) -> anyhow::Result<Vec<usize>> {
 ///
 /// # Errors
 /// No compiler.
-async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<Option<Elements>>, Vec<String>)> {
+async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<Went>, Vec<String>)> {
     let target: Target = TARGET.parse()?;
     let executor = Executor::new(target.arch(), 1, MOST_INSTRUCTIONS)?;
     let mut all = of_kernels(draft, &executor, &target, begun).await?;
@@ -130,8 +147,16 @@ async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<O
             (all, *draft) = (of_other, other);
         }
     }
-    for (at, Reached { reach, tried, fault }) in all.iter().enumerate() {
+    if let Some(other) = of_other_sizes(draft, &all, &executor, &target, begun).await? {
+        (all, *draft) = other;
+        remarks.push("sizes are others than usual, by which kernels do not end well".to_string());
+    }
+    for (at, Reached { reach, tried, fault, number }) in all.iter().enumerate() {
         let name = draft.kernels.get(at).map_or("", |kernel| &kernel.name).to_string();
+        if let Some(number) = number {
+            draft.set_numbers(at, *number);
+            remarks.push(format!("{name} is a template of numbers that nothing here says: they are {number}, a guess"));
+        }
         if let Some((launch, before)) = tried {
             let blocks = if launch.is_one { "one block" } else { "blocks" };
             let block: Vec<String> = launch.block.iter().map(ToString::to_string).collect();
@@ -149,9 +174,40 @@ async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<O
             remarks.push(format!("{name} can not be executed as it is drafted, how far it goes is a guess: {failure}"));
         }
     }
-    let reach: Vec<Option<Elements>> = all.into_iter().map(|one| one.reach.ok()).collect();
-    draft.set_reach(reach.iter().map(Option::as_ref));
+    let went = |one: Reached| match one.reach {
+        Ok(elements) => (elements, true),
+        Err(unreached) => (unreached.needed, false),
+    };
+    let reach: Vec<Went> = all.into_iter().map(went).collect();
+    draft.set_reach(reach.iter().map(|(elements, well)| (elements, *well)));
     Ok((reach, remarks))
+}
+
+/// The draft with sizes by which more of its kernels end well, and what comes of these, if some do not as `all` has it.
+async fn of_other_sizes(
+    draft: &Draft,
+    all: &[Reached],
+    executor: &Executor,
+    target: &Target,
+    begun: Instant,
+) -> anyhow::Result<Option<(Vec<Reached>, Draft)>> {
+    let may_help = |one: &Reached| one.reach.as_ref().is_err_and(|unreached| unreached.of_launch);
+    if !all.iter().any(may_help) {
+        return Ok(None);
+    }
+    let well = |all: &[Reached]| all.iter().filter(|one| one.reach.is_ok()).count();
+    for other in draft.other_sizes() {
+        if begun.elapsed() > MOST_OF_ALL {
+            break;
+        }
+        let once = stream::iter(0..other.kernels.len()).map(|at| of_draft(other.alone(at), executor, target));
+        let of_other: Vec<Reach> = once.buffered(itself::cpus()).try_collect().await?;
+        let of_other: Vec<Reached> = of_other.into_iter().map(Reached::plain).collect();
+        if well(&of_other) > well(all) {
+            return Ok(Some((of_other, other)));
+        }
+    }
+    Ok(None)
 }
 
 async fn of_kernels(
@@ -185,15 +241,18 @@ async fn of_kernel(
     begun: Instant,
 ) -> anyhow::Result<Reached> {
     let unreached = match of_draft(whole.alone(kernel), executor, target).await? {
-        Err(unreached) if unreached.of_launch => unreached,
-        // Blocks as the host code has them may be none, or too many to be executed.
-        Err(unreached) if whole.says_blocks(kernel) && OF_BLOCKS.contains(&unreached.failure.kind) => unreached,
-        reach => return Ok(Reached { reach, tried: None, fault: None }),
+        Ok(reach) => return Ok(Reached::plain(Ok(reach))),
+        Err(unreached) => unreached,
     };
-    let before = told(&unreached.failure);
     let tried = Instant::now();
-    for launch in whole.launches(kernel) {
-        if tried.elapsed() > MOST_OF_KERNEL || begun.elapsed() > MOST_OF_ALL {
+    let is_late = || tried.elapsed() > MOST_OF_KERNEL || begun.elapsed() > MOST_OF_ALL;
+    // Blocks as the host code has them may be none, or too many to be executed.
+    let kind = unreached.failure.kind;
+    let is_of_blocks = whole.says_blocks(kernel) && OF_BLOCKS.contains(&kind) || kind == OF_BOUNDS;
+    let launches = if unreached.of_launch || is_of_blocks { whole.launches(kernel) } else { Vec::new() };
+    let before = told(&unreached.failure);
+    for launch in launches {
+        if is_late() {
             break;
         }
         let mut alone = whole.alone(kernel);
@@ -202,10 +261,32 @@ async fn of_kernel(
             // What comes of a kernel by the blocks that its file says is what its author wants to know.
             let is_own = unreached.of_launch && whole.says_launch(kernel) && whole.block(kernel) != launch.block;
             let (tried, fault) = if is_own { (None, Some(before)) } else { (Some((launch, before)), None) };
-            return Ok(Reached { reach: Ok(reach), tried, fault });
+            return Ok(Reached { tried, fault, ..Reached::plain(Ok(reach)) });
         }
     }
-    Ok(Reached { reach: Err(unreached), tried: None, fault: None })
+    for number in NUMBERS.into_iter().filter(|_| whole.guesses_numbers(kernel)) {
+        let mut alone = whole.alone(kernel);
+        alone.set_numbers(0, number);
+        let launches = alone.launches(0).into_iter().take(LAUNCHES_OF_NUMBER).map(Some);
+        for launch in std::iter::once(None).chain(launches) {
+            if is_late() {
+                break;
+            }
+            let mut alone = alone.clone();
+            if let Some(launch) = &launch {
+                alone.set_launch(0, launch.clone(), &before);
+            }
+            match of_draft(alone, executor, target).await? {
+                Ok(reach) => {
+                    let tried = launch.map(|launch| (launch, before));
+                    return Ok(Reached { tried, number: Some(number), ..Reached::plain(Ok(reach)) });
+                }
+                Err(unreached) if unreached.of_launch => {}
+                Err(_) => break,
+            }
+        }
+    }
+    Ok(Reached::plain(Err(unreached)))
 }
 
 /// How far the kernel of `alone` goes, with its default params.

@@ -26,6 +26,8 @@ pub(super) const MAX_FILES: usize = 256;
 const MAX_NAME: usize = 128;
 /// Most folders above a file.
 const MAX_FOLDERS: usize = 8;
+/// How files end that a spec may name in folders above its own: nothing else is read there.
+const SOURCES: [&str; 14] = ["h", "hpp", "hh", "hxx", "cuh", "inl", "inc", "ipp", "tpp", "c", "cc", "cpp", "cu", "hip"];
 
 macro_rules! kernel_file {
     ($name:literal) => {
@@ -47,10 +49,11 @@ impl Bundle {
         let real = folder.canonicalize().map_err(|source| fail(folder, source))?;
         let spec = RawSpec::parse(&toml)?;
         let mut files = BTreeMap::new();
-        for name in file_names(&spec)? {
-            let beside = folder.join(&name);
+        for NamedFile { name, up } in file_names(&spec)? {
+            let beside = folder.join("../".repeat(up)).join(&name);
             let shared = SHARED.iter().find(|(shared, _)| *shared == name);
-            let bytes = match (child_file::read(&real, &name, MAX_FILE), shared) {
+            let above = real.ancestors().nth(up).unwrap_or(Path::new("/"));
+            let bytes = match (child_file::read(above, &name, MAX_FILE), shared) {
                 (Err(ChildFileError::Missing { .. }), Some((_, text))) => text.as_bytes().to_vec(),
                 (Err(error), _) => return Err(fail(&beside, error.into())),
                 (Ok(bytes), _) => bytes,
@@ -209,18 +212,56 @@ fn words_for_sources(toml: &str) -> String {
     toml.lines().filter(|line| !names_files_and_solvers(line)).collect::<Vec<_>>().join("\n")
 }
 
+/// A file that a spec names.
+pub(super) struct NamedFile {
+    /// What the bundle has it under: the path behind what leads up.
+    pub(super) name: String,
+    /// Folders above that of the spec.
+    pub(super) up: usize,
+}
+
 /// Source, includes and the file of spaces, in the order in which they are named.
-pub(super) fn file_names(spec: &RawSpec) -> Result<Vec<String>, SpecError> {
-    let named = spec.sources().map(|(_, source)| source).chain(&spec.includes).chain(&spec.spaces);
-    let names: Vec<String> = named.take(MAX_FILES + 1).cloned().collect();
-    names.iter().try_for_each(|name| check_name(name))?;
-    Ok(names)
+pub(super) fn file_names(spec: &RawSpec) -> Result<Vec<NamedFile>, SpecError> {
+    let beside = |name: &String| {
+        check_name(name)?;
+        Ok(NamedFile { name: name.clone(), up: 0 })
+    };
+    let sources = spec.sources().map(|(_, source)| beside(source));
+    let includes = spec.includes.iter().take(MAX_FILES).map(|path| included(path));
+    let names: Vec<NamedFile> =
+        sources.chain(includes).chain(spec.spaces.iter().map(beside)).collect::<Result<_, _>>()?;
+    let is_hidden = |(at, file): (usize, &NamedFile)| {
+        let others = names.get(..at).unwrap_or_default().iter();
+        others.into_iter().any(|other| other.name == file.name && other.up != file.up)
+    };
+    match names.iter().enumerate().find(|one| is_hidden((one.0, one.1))) {
+        Some((_, file)) => Err(SpecError::FileName { found: format!("{}, which is that of two files", file.name) }),
+        None => Ok(names),
+    }
+}
+
+/// Whether a spec may name the header at `path`, which may lead to a folder above its own, among its `includes`.
+#[must_use]
+pub fn may_be_include(path: &str) -> bool {
+    included(path).is_ok()
+}
+
+/// An include, which may be a header of a folder above the spec's.
+fn included(path: &str) -> Result<NamedFile, SpecError> {
+    let name = shim::above(path);
+    let up = (path.len() - name.len()) / "../".len();
+    check_name(name)?;
+    let is_source = name.rsplit_once('.').is_some_and(|(_, ending)| SOURCES.contains(&ending));
+    if up > MAX_FOLDERS || up > 0 && !is_source {
+        return Err(SpecError::FileName { found: path.chars().take(MAX_NAME).collect() });
+    }
+    Ok(NamedFile { name: name.to_string(), up })
 }
 
 fn check_name(name: &str) -> Result<(), SpecError> {
     let plain = |part: &str| {
-        let plain = part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
-        plain && !part.is_empty() && !part.starts_with(['.', '-'])
+        let plain = part.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-+, ".contains(&b));
+        plain && part.trim() == part && !part.is_empty() && !part.starts_with(['.', '-'])
     };
     let parts: Vec<&str> = name.split('/').collect();
     if name.len() > MAX_NAME || parts.len() > MAX_FOLDERS + 1 || !parts.into_iter().all(plain) {

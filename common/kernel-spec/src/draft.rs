@@ -4,13 +4,16 @@ mod build_file;
 mod c;
 mod configs;
 mod constants;
+mod files;
 mod grid;
 mod instances;
 mod launch;
+mod launched;
 mod lengths;
 mod naming;
 mod parts;
 mod python;
+mod records;
 mod said;
 mod structure;
 mod text;
@@ -24,6 +27,7 @@ use bluefin_common::problem::DataType;
 pub use self::configs::Config;
 pub use self::launch::{Axis, Launch, Shape};
 use self::lengths::Length;
+use self::records::Records;
 use crate::host_code::{self, Token};
 use crate::{Bundle, shim};
 
@@ -121,6 +125,8 @@ pub struct Usage {
     pub indexes: bool,
     /// It counts elements of buffers.
     pub counts: bool,
+    /// What the least of its elements is, where they are indices.
+    pub origin: u8,
 }
 
 /// What a parameter takes.
@@ -226,6 +232,8 @@ pub struct Draft {
     main: Option<String>,
     /// By the name of a buffer.
     lengths: BTreeMap<String, Length>,
+    /// Structures that buffers may hold.
+    records: Records,
     /// As the text has them.
     pub kernels: Vec<Kernel>,
 }
@@ -233,27 +241,22 @@ pub struct Draft {
 impl Draft {
     /// Of the source `name`, whose text is `text`; `beside` reads a file beside it.
     pub fn new(language: Language, name: &str, text: &str, beside: impl Fn(&str) -> Option<String>) -> Self {
-        let mut files = BTreeMap::from([(name.to_string(), text.to_string())]);
-        let mut includes = Vec::new();
-        if language != Language::Python {
-            let included = |from: &str, text: &str| -> Vec<Vec<String>> {
-                host_code::includes(text).map(|include| shim::places(from, &include)).collect()
-            };
-            let mut waiting = included(name, text);
-            while let Some(places) = waiting.pop() {
-                if places.first().is_none_or(|first| files.contains_key(first)) {
-                    continue;
-                }
-                let found = places.into_iter().find_map(|name| {
-                    if files.contains_key(&name) { None } else { beside(&name).map(|text| (name, text)) }
-                });
-                let Some((name, text)) = found else { continue };
-                waiting.extend(included(&name, &text));
-                includes.push(name.clone());
-                files.insert(name, text);
-            }
-            includes.sort();
-        }
+        Self::in_project(language, name, text, beside, |_, _| None)
+    }
+
+    /// The same with headers of other folders: `elsewhere` finds what a file, whose path from the source's folder is the first, includes as the
+    /// second, and says its path from there and its text.
+    pub fn in_project(
+        language: Language,
+        name: &str,
+        text: &str,
+        beside: impl Fn(&str) -> Option<String>,
+        elsewhere: impl Fn(&str, &str) -> Option<(String, String)>,
+    ) -> Self {
+        let (files, mut includes) = match language {
+            Language::Python => (BTreeMap::from([(name.to_string(), text.to_string())]), Vec::new()),
+            Language::Gpu | Language::C => files::of(name, text, &beside, elsewhere),
+        };
         let texts: Vec<String> = match language {
             Language::Gpu | Language::C => files.values().map(|text| host_code::without_disabled(text)).collect(),
             Language::Python => Vec::new(),
@@ -274,12 +277,15 @@ impl Draft {
         }
         let mut defines = Vec::new();
         if language == Language::Gpu {
-            instances::as_launched(&mut kernels, texts.iter().map(String::as_str));
+            let own = texts.iter().map(String::as_str);
+            instances::as_launched(kernels.iter_mut().collect(), own.clone(), own);
             naming::number_overloads(&mut kernels);
             said::set(&mut kernels, texts.iter().map(String::as_str));
             let found = build_file::NAMES.iter().find_map(|name| beside(name)).unwrap_or_default();
             defines = build_file::defines(&found, files.values().map(String::as_str));
         }
+        let records: Records = texts.iter().flat_map(|text| records::of(&host_code::tokens(text))).collect();
+        kernels.iter_mut().for_each(|kernel| records::set(kernel, &records));
         let mut macros = host_code::defaults(text);
         macros.retain(|(name, _)| defines.iter().all(|(defined, _)| defined != name));
         let (sizes, main, lengths) = Default::default();
@@ -296,8 +302,15 @@ impl Draft {
             sizes,
             main,
             lengths,
+            records,
             kernels,
         }
+    }
+
+    /// The files that it includes, by their paths from its folder.
+    #[must_use]
+    pub fn includes(&self) -> &[String] {
+        &self.includes
     }
 
     /// Macros of the build file beside it, with their values.
@@ -348,6 +361,7 @@ impl Draft {
                     parameter.spelled = c::seen(spelled).to_string();
                 }
             }
+            records::set(kernel, &self.records);
         }
     }
 
@@ -373,43 +387,26 @@ impl Draft {
         unknown.map(|one| one.default = Some(type_of_all.to_string())).count() > 0
     }
 
-    /// What else may launch a kernel, where it does not end well as it is drafted.
-    #[must_use]
-    pub fn launches(&self, kernel: usize) -> Vec<Launch> {
-        let Some(kernel) = self.kernels.get(kernel) else { return Vec::new() };
-        let of_template = |word: &str| {
-            let parameter = kernel.template.iter().find(|one| one.name == word && one.number == Some(Number::Whole))?;
-            Some(kernel.number_of(parameter))
-        };
-        let of_text: BTreeMap<String, i64> = self.files.values().flat_map(|text| host_code::constants(text)).collect();
-        let number =
-            |word: &str| word.parse().ok().or_else(|| of_template(word)).or_else(|| of_text.get(word).copied());
-        kernel.shape.others(number)
+    /// The same of one of them alone, the one behind `before` others. Whether there is one.
+    pub fn set_one_unknown(&mut self, kernel: usize, before: usize, spelled: &str) -> bool {
+        let Some(kernel) = self.kernels.get_mut(kernel) else { return false };
+        let mut unknown = kernel.template.iter_mut().filter(|one| one.number.is_none() && !one.is_said);
+        unknown.nth(before).map(|one| one.default = Some(spelled.to_string())).is_some()
     }
 
-    /// Threads along each axis of a block of a kernel.
+    /// Types with which a macro of its files may launch a kernel.
     #[must_use]
-    pub fn block(&self, kernel: usize) -> Vec<i64> {
-        self.kernels.get(kernel).map(|kernel| kernel.shape.block()).unwrap_or_default()
+    pub fn types_beside(&self, kernel: usize) -> Vec<String> {
+        let name = self.kernels.get(kernel).map(Kernel::plain_name).unwrap_or_default();
+        let found = instances::types_beside(name, self.texts.iter().map(String::as_str));
+        found.into_iter().map(str::to_string).collect()
     }
 
-    /// Whether the file itself says by which blocks a kernel is launched.
-    #[must_use]
-    pub fn says_launch(&self, kernel: usize) -> bool {
-        self.kernels.get(kernel).is_some_and(|kernel| kernel.shape.said.is_some() && kernel.shape.bound.is_none())
-    }
-
-    /// Whether it says how many they are.
-    #[must_use]
-    pub fn says_blocks(&self, kernel: usize) -> bool {
-        self.kernels.get(kernel).is_some_and(|kernel| kernel.shape.grid.is_some())
-    }
-
-    /// Launches a kernel so, since by its own launch it ends like `before`.
-    pub fn set_launch(&mut self, kernel: usize, launch: Launch, before: &str) {
-        if let Some(kernel) = self.kernels.get_mut(kernel) {
-            kernel.shape.tried = Some((launch, before.to_string()));
-        }
+    /// Takes what is said of the types of a template for unknown, as it does not compile. Whether there are any.
+    pub fn forget_types(&mut self, kernel: usize) -> bool {
+        let Some(kernel) = self.kernels.get_mut(kernel) else { return false };
+        let said = kernel.template.iter_mut().filter(|one| one.number.is_none() && one.is_said);
+        said.map(|one| one.is_said = false).count() > 0
     }
 
     /// The same with smaller sizes; `None` if they are the smallest.
@@ -458,6 +455,12 @@ impl Parameter {
 #[must_use]
 pub fn is_included(text: &str, name: &str) -> bool {
     host_code::includes(text).any(|include| shim::plain(&include) == name)
+}
+
+/// The names of the kernels that a text of HIP or CUDA defines, without namespaces.
+#[must_use]
+pub fn kernels_in(text: &str) -> Vec<String> {
+    c::kernels(text).iter().map(|kernel| kernel.plain_name().to_string()).collect()
 }
 
 /// The words of a list that is separated by commas outside of brackets.

@@ -152,6 +152,12 @@ pub(super) fn is_name(name: &str) -> bool {
     plain && free && engine().compile_expression(name).is_ok()
 }
 
+/// The whole number that an expression without variables is.
+pub(super) fn number(text: &str) -> Option<i64> {
+    gate(text, &BTreeSet::new()).ok()?;
+    engine().eval_expression(text).ok()
+}
+
 /// Admits what an expression may consist of, names what it may not.
 fn gate(text: &str, known: &BTreeSet<String>) -> Result<(), String> {
     if text.trim().is_empty() {

@@ -46,7 +46,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use build::{ArgumentKind, Build, Typed};
-pub use bundle::source_text;
+pub use bundle::{may_be_include, source_text};
 pub use candidates::{Candidates, SCATTERED};
 pub use condition::Unmet;
 pub use constant::Constant;

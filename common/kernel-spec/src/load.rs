@@ -101,7 +101,7 @@ impl Loader<'_> {
             targets: raw.targets.clone(),
             source: raw.source.clone(),
             beside: raw.beside.as_ref().map(|beside| (beside.toolchain.clone(), beside.source.clone())),
-            includes: raw.includes.clone(),
+            includes: raw.includes.iter().map(|path| shim::above(path).to_string()).collect(),
             flags: raw.flags.clone(),
             specialize,
             sizes: self.sizes(raw)?,
@@ -170,7 +170,7 @@ impl Loader<'_> {
     fn files(&self, raw: &RawSpec, bundle: &Bundle) -> Result<(), SpecError> {
         self.list("includes", raw.includes.len(), 0, MAX_FILES - 1)?;
         let names = file_names(raw)?;
-        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        let names: BTreeSet<&str> = names.iter().map(|file| file.name.as_str()).collect();
         for name in &names {
             if !bundle.files.contains_key(*name) {
                 let field = match *name {

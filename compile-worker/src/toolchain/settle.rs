@@ -6,21 +6,36 @@ use std::path::Path;
 use bluefin_kernel_spec::draft::{Draft, Kernel, Language, is_included};
 use bluefin_kernel_spec::source_text;
 
+use super::project::Project;
 use super::types::{self, Types};
 use crate::error::Error;
 
 /// Types that a template may be for where it does not compile for float.
 const TYPES: [&str; 7] = ["int", "half", "half2", "float4", "float2", "float3", "double"];
+/// Types that are tried before, which stand beside the kernel where a macro launches it.
+const MOST_BESIDE: usize = 2;
+/// What one of them may be besides, which stands for a function, and how many of them are tried.
+const FUNCTION: &str = "bluefin_function";
+const MOST_FUNCTIONS: usize = 4;
 
-/// Puts clang's types in the place of those that the text spells. A file of `folder` that does not compile alone gives way to one beside
-/// it that includes it and does; templates that do not compile get other types. What is left to be told is returned.
+/// Puts clang's types in the place of those that the text spells. A file of `folder` that does not compile alone gets headers of other folders of its
+/// project, or gives way to one beside it that includes it and does compile; templates that do not compile get other types. What is left to be
+/// told is returned.
 ///
 /// # Errors
 /// A machine that can start no compiler now. A file that does not compile is no error.
 pub fn settle(draft: &mut Draft, folder: &Path) -> Result<Vec<String>, Error> {
+    let project = Project::of(folder);
+    learn(draft, &project);
     let mut found = resolve(draft)?;
+    if !found.is_whole
+        && let Some((other, of_other)) = with_headers(draft, folder, &project)?
+        && (of_other.is_whole || of_other.errors < found.errors)
+    {
+        (*draft, found) = (other, of_other);
+    }
     if !found.is_whole {
-        if let Some((whole, of_whole)) = including(draft, folder)? {
+        if let Some((whole, of_whole)) = including(draft, folder, &project)? {
             let mut remarks = of_whole.remarks;
             let (part, source) = (draft.source(), whole.source());
             remarks.push(format!("{part} does not compile alone: the spec's source is {source}, which includes it"));
@@ -32,6 +47,36 @@ pub fn settle(draft: &mut Draft, folder: &Path) -> Result<Vec<String>, Error> {
         }
     }
     Ok(found.remarks)
+}
+
+/// What other files of the project say of the launches of a draft's kernels.
+fn learn(draft: &mut Draft, project: &Project) {
+    let open: Vec<usize> = draft.unlaunched().collect();
+    for at in open {
+        let Some(name) = draft.kernels.get(at).map(|kernel| kernel.plain_name().to_string()) else { continue };
+        let texts = project.launching(draft.source(), &name);
+        draft.learn_launches(at, &texts);
+    }
+}
+
+/// The same draft with what its files include of other folders; `None` where that is nothing.
+fn with_headers(draft: &Draft, folder: &Path, project: &Project) -> Result<Option<(Draft, Types)>, Error> {
+    let Ok(text) = read(&folder.join(draft.source())) else { return Ok(None) };
+    let mut other = whole(draft.source(), &text, folder, project);
+    if other.includes() == draft.includes() {
+        return Ok(None);
+    }
+    let known = |kernel: &Kernel| draft.kernels.iter().any(|known| known.name == kernel.name);
+    other.kernels.retain(known);
+    learn(&mut other, project);
+    let found = resolve(&mut other)?;
+    Ok(Some((other, found)))
+}
+
+/// The draft of a file of `folder` with headers of other folders.
+fn whole(source: &str, text: &str, folder: &Path, project: &Project) -> Draft {
+    let beside = |name: &str| read(&folder.join(name)).ok();
+    Draft::in_project(Language::Gpu, source, text, beside, |from, include| project.header(from, include))
 }
 
 /// Puts clang's types into a draft; those of the text stay where there is no clang.
@@ -55,7 +100,7 @@ fn resolve(draft: &mut Draft) -> Result<Types, Error> {
 const MAX_TRIED: usize = 12;
 
 /// The draft of a file of `folder` that includes that of `draft`, itself or by way of others, and has what its kernels need.
-fn including(draft: &Draft, folder: &Path) -> Result<Option<(Draft, Types)>, Error> {
+fn including(draft: &Draft, folder: &Path, project: &Project) -> Result<Option<(Draft, Types)>, Error> {
     let kernels: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     let mut known = vec![draft.source().to_string()];
     let mut waiting = VecDeque::from(sources_with(folder, draft.source()));
@@ -65,11 +110,12 @@ fn including(draft: &Draft, folder: &Path) -> Result<Option<(Draft, Types)>, Err
         }
         waiting.extend(sources_with(folder, &source));
         known.push(source.clone());
-        let mut whole = Draft::new(Language::Gpu, &source, &text, |name| read(&folder.join(name)).ok());
+        let mut whole = whole(&source, &text, folder, project);
         whole.kernels.retain(|kernel| kernels.contains(&kernel.name.as_str()));
         if whole.kernels.is_empty() {
             continue;
         }
+        learn(&mut whole, project);
         let mut found = resolve(&mut whole)?;
         if !found.is_whole && try_types(&mut whole)? {
             found = resolve(&mut whole)?;
@@ -101,23 +147,31 @@ fn read(path: &Path) -> std::io::Result<String> {
 
 /// Looks for types with which the templates compile that do not compile with those that were taken. Whether a draft is another now.
 fn try_types(draft: &mut Draft) -> Result<bool, Error> {
-    let bundle = draft.bundle();
     let mut changed = false;
     for index in 0..draft.kernels.len() {
         let compiles = |draft: &Draft| {
             let entry: Vec<String> = draft.kernels.get(index).map(Kernel::instance).into_iter().collect();
-            match types::of_kernels(&bundle, draft.source(), draft.defines(), &entry) {
+            // What a type needs is reached by its name.
+            match types::of_kernels(&draft.bundle(), draft.source(), draft.defines(), &entry) {
                 Err(error) if error.is_exhausted() => Err(error),
                 found => Ok(found.is_ok_and(|found| found.is_whole)),
             }
         };
         let before = draft.kernels.get(index).cloned();
-        if !draft.set_unknown(index, "float") || compiles(draft)? {
+        let is_unknown = draft.set_unknown(index, "float");
+        if compiles(draft)? || !is_unknown && !draft.forget_types(index) {
             continue;
         }
-        let mut found = false;
-        for one in TYPES {
+        let mut found = !is_unknown && draft.set_unknown(index, "float") && compiles(draft)?;
+        let beside = draft.types_beside(index);
+        for one in beside.iter().map(String::as_str).take(MOST_BESIDE).chain(TYPES) {
             found = found || (draft.set_unknown(index, one) && compiles(draft)?);
+        }
+        for at in 0..MOST_FUNCTIONS {
+            if found || !draft.set_unknown(index, "float") || !draft.set_one_unknown(index, at, FUNCTION) {
+                break;
+            }
+            found = compiles(draft)?;
         }
         changed |= found;
         if let (false, Some(before), Some(kernel)) = (found, before, draft.kernels.get_mut(index)) {

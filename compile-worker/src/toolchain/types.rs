@@ -22,6 +22,8 @@ pub struct Types {
     pub layouts: Vec<Vec<Option<Layout>>>,
     /// Whether the file compiles with all entries.
     pub is_whole: bool,
+    /// How many errors it has otherwise, as far as clang tells.
+    pub errors: usize,
     /// Why some are missing.
     pub remarks: Vec<String>,
 }
@@ -105,6 +107,7 @@ pub fn of_kernels(
     });
     let layouts = layouts.collect();
     let mut remarks = Vec::new();
+    let errors = String::from_utf8_lossy(&output.stderr).lines().filter(|line| line.contains("error: ")).count();
     missing.extend(bundle.left_out());
     if !output.status.success() {
         missing.extend(bundle.of_machine());
@@ -124,7 +127,7 @@ pub fn of_kernels(
         let first = said.lines().find(|line| line.contains("error:")).unwrap_or(&said);
         remarks.push(format!("types of {} are as the text spells them: {}", unknown.join(" "), first.trim()));
     }
-    Ok(Types { types, layouts, is_whole: output.status.success(), remarks })
+    Ok(Types { types, layouts, is_whole: output.status.success(), errors, remarks })
 }
 
 /// The file that a line of clang's misses, where it may lie beside the source.

@@ -1,5 +1,7 @@
 //! How far kernels go in buffers whose lengths nobody knows.
 
+use std::collections::BTreeMap;
+
 use bluefin_common::artifact::Built;
 use bluefin_common::failure::Failure;
 use bluefin_common::task::{Buffer, Task};
@@ -18,11 +20,13 @@ pub struct Unreached {
     pub failure: Failure,
     /// Whether other blocks, or other numbers of them, may end well.
     pub of_launch: bool,
+    /// Elements of the buffers in which they went farther than at first, by name, up to there.
+    pub needed: BTreeMap<String, u64>,
 }
 
 impl From<Failure> for Unreached {
     fn from(failure: Failure) -> Self {
-        Self { failure, of_launch: false }
+        Self { failure, of_launch: false, needed: BTreeMap::new() }
     }
 }
 
@@ -33,19 +37,27 @@ impl Executor {
     /// # Errors
     /// If that can not be done, or does not end well for another reason.
     pub fn reach(&self, task: &Task, built: &Built, loaded: &Loaded) -> Result<Vec<u64>, Unreached> {
-        let run = |lengths: &[u64]| self.touched(&with_lengths(task, lengths), task, built, loaded);
         let mut most = vec![SHORT; task.buffers.len()];
+        self.farthest(&mut most, task, built, loaded).map_err(|unreached| {
+            let lengths = task.buffers.iter().map(|buffer| buffer.name.clone()).zip(most);
+            Unreached { needed: lengths.filter(|(_, length)| *length > SHORT).collect(), ..unreached }
+        })
+    }
+
+    /// The same, with the lengths that are tried last in `most`.
+    fn farthest(&self, most: &mut [u64], task: &Task, built: &Built, loaded: &Loaded) -> Result<Vec<u64>, Unreached> {
+        let run = |lengths: &[u64]| self.touched(&with_lengths(task, lengths), task, built, loaded);
         // What they need at least.
         let mut least = vec![0; task.buffers.len()];
         let touched = loop {
-            match run(&most)? {
+            match run(&*most)? {
                 Ok(touched) => break touched,
                 Err(Beyond { buffer, element }) => {
                     let needed = element.saturating_add(1);
                     set(&mut least, buffer, needed);
                     let length = most.get(buffer).copied().unwrap_or(SHORT);
-                    set(&mut most, buffer, length.saturating_mul(2).max(needed));
-                    fits(with_lengths(task, &most).iter().map(Buffer::bytes).fold(0, u64::saturating_add))?;
+                    set(most, buffer, length.saturating_mul(2).max(needed));
+                    fits(with_lengths(task, most).iter().map(Buffer::bytes).fold(0, u64::saturating_add))?;
                 }
             }
         };
@@ -58,17 +70,17 @@ impl Executor {
             let needed = element.saturating_add(1).min(enough);
             set(&mut least, buffer, needed);
             let middle = needed.midpoint(enough);
-            let mut lengths = most.clone();
+            let mut lengths = most.to_vec();
             set(&mut lengths, buffer, middle);
             match run(&lengths)? {
-                Ok(_) => set(&mut most, buffer, middle),
+                Ok(_) => set(most, buffer, middle),
                 Err(beyond) if beyond.buffer == buffer => {
                     set(&mut least, buffer, beyond.element.saturating_add(1).clamp(needed, enough));
                 }
                 Err(_) => {}
             }
         }
-        Ok(most)
+        Ok(most.to_vec())
     }
 
     /// How many elements of each buffer leave a trace of a touch, or else which element was touched that is not there.
@@ -90,9 +102,10 @@ impl Executor {
             Err(Ended { failure, beyond, of_launch }) => match beyond {
                 Some((name, element)) => {
                     let at = buffers.iter().position(|buffer| buffer.name == name && element >= buffer.length);
-                    at.map(|buffer| Err(Beyond { buffer, element })).ok_or(Unreached { failure, of_launch })
+                    at.map(|buffer| Err(Beyond { buffer, element }))
+                        .ok_or(Unreached { of_launch, ..Unreached::from(failure) })
                 }
-                None => Err(Unreached { failure, of_launch }),
+                None => Err(Unreached { of_launch, ..Unreached::from(failure) }),
             },
         }
     }

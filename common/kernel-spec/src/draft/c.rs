@@ -97,7 +97,9 @@ fn kernel(tokens: &[Token<'_>], mark: usize) -> Option<Kernel> {
     let body = behind.get(open..end).unwrap_or_default();
     set_usage(&mut kernel, body);
     kernel.shape = Shape::of(body, &kernel.parameters);
-    let bound = words.windows(4).find(|words| words.first().is_some_and(|first| first.text == "__launch_bounds__"));
+    // It may stand in front of what says that this is a kernel.
+    let head: Vec<Token<'_>> = before.get(head..)?.iter().chain(&words).cloned().collect();
+    let bound = head.windows(4).find(|words| words.first().is_some_and(|first| first.text == "__launch_bounds__"));
     kernel.shape.bound = bound.and_then(|words| match words {
         [_, open, bound, close] if open.text == "(" && matches!(close.text, ")" | ",") => Some(bound.text.to_string()),
         _ => None,
@@ -131,7 +133,7 @@ fn declared(words: &[Token<'_>], before: &[Token<'_>]) -> Option<Kernel> {
 }
 
 /// What is in `template <...>`.
-fn template(before: &[Token<'_>]) -> Vec<TemplateParameter> {
+pub(super) fn template(before: &[Token<'_>]) -> Vec<TemplateParameter> {
     let Some(at) = before.iter().position(|token| token.text == "template") else { return Vec::new() };
     let list = before.get(at + 2..).unwrap_or_default();
     // Behind it may be attributes that name instances.

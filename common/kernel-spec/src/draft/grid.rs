@@ -253,12 +253,11 @@ impl<'a> Reader<'a, '_> {
                     let (threads, block) = self.site.block;
                     return (block == Some(name)).then(|| threads.get(axis).copied().unwrap_or(1).to_string());
                 }
-                if let Some(number) = self.site.numbers.get(name) {
-                    return Some(number.to_string());
-                }
-                let (at, value) = self.site.variable(name, self.end)?;
-                let inner = (self.depth < MOST_DEPTH).then(|| self.site.whole(value, at, self.depth + 1))??;
-                Some(if inner.contains(' ') { format!("( {inner} )") } else { inner })
+                // A constant of the function goes before those of others.
+                let given = self.site.variable(name, self.end).filter(|_| self.depth < MOST_DEPTH);
+                let inner = given.and_then(|(at, value)| self.site.whole(value, at, self.depth + 1));
+                let known = || self.site.numbers.get(name).map(ToString::to_string);
+                inner.map(|inner| if inner.contains(' ') { format!("( {inner} )") } else { inner }).or_else(known)
             }
         }
     }

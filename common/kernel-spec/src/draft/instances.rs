@@ -5,24 +5,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Kernel, TemplateParameter, c, parts_of};
 use crate::host_code::{self, Token, tokens};
 
-/// Launches of a kernel that are looked at.
+/// Launches of a kernel that are looked at, and tokens in front of one.
 const MOST_LAUNCHES: usize = 64;
+const MOST_TOKENS: usize = 8192;
 
 /// Types of C++ that consist of these words, or of those that elements of buffers have, are known everywhere.
 const BUILT_IN: [&str; 9] =
     ["signed", "float2", "float4", "int2", "int4", "double2", "half2", "__half2", "__nv_bfloat162"];
 
-/// Gives the templates among `kernels` the arguments of the first launch in `texts` whose arguments are known where the kernel is.
-pub(super) fn as_launched<'a>(kernels: &mut [Kernel], texts: impl Iterator<Item = &'a str> + Clone) {
-    if kernels.iter().all(|kernel| kernel.template.is_empty()) {
+/// Templates within templates through which an argument is followed.
+const MOST_DEPTH: usize = 3;
+
+/// Gives the templates among `kernels`, which are of `own`, the arguments of the first launch in `texts` whose arguments are known where the kernel
+/// is.
+pub(super) fn as_launched<'a>(
+    mut kernels: Vec<&mut Kernel>,
+    own: impl Iterator<Item = &'a str> + Clone,
+    texts: impl Iterator<Item = &'a str>,
+) {
+    kernels.retain(|kernel| !kernel.template.is_empty());
+    if kernels.is_empty() {
         return;
     }
-    let files: Vec<Vec<Token<'a>>> = texts.clone().map(tokens).collect();
-    let known = Known::of(&files, texts);
-    for kernel in kernels.iter_mut().filter(|kernel| !kernel.template.is_empty()) {
-        let launches = files.iter().flat_map(|tokens| launches(tokens, kernel.plain_name()));
-        let launches: Vec<_> = launches.take(MOST_LAUNCHES).collect();
-        let usable = launches.iter().rev().map(|arguments| known.usable(&kernel.template, arguments));
+    let declaring: Vec<Vec<Token<'a>>> = own.clone().map(tokens).collect();
+    let (texts, mut numbers): (Vec<&'a str>, _) = (texts.collect(), BTreeMap::new());
+    texts.iter().copied().chain(own.clone()).for_each(|text| numbers.extend(host_code::constants(text)));
+    let files: Vec<Vec<Token<'a>>> = texts.into_iter().map(tokens).collect();
+    let known = Known::of(&declaring, own, &files, numbers);
+    for kernel in kernels {
+        let launches: Vec<Launch<'a, '_>> = known.launches(kernel.plain_name()).collect();
+        let usable = launches.iter().rev().map(|launch| known.usable(&kernel.template, launch));
         // Of several the one that says most, and the first of these: the last is what this takes.
         let Some(best) = usable.max_by_key(|arguments| arguments.iter().flatten().count()) else { continue };
         for (parameter, argument) in kernel.template.iter_mut().zip(best) {
@@ -32,10 +44,34 @@ pub(super) fn as_launched<'a>(kernels: &mut [Kernel], texts: impl Iterator<Item 
     }
 }
 
+/// Types of `texts` that stand behind `kernel` among the arguments of a macro that launches it, `LAUNCH(kernel, Type)`.
+pub(super) fn types_beside<'a>(kernel: &str, texts: impl Iterator<Item = &'a str> + Clone) -> Vec<&'a str> {
+    let files: Vec<Vec<Token<'a>>> = texts.clone().map(tokens).collect();
+    let known = Known::of(&files, texts, &files, BTreeMap::new());
+    let mut found: Vec<&'a str> = Vec::new();
+    for words in files.iter().flat_map(|tokens| tokens.windows(4)) {
+        let [name, comma, type_, end] = words else { continue };
+        let is_argument = name.text == kernel && comma.text == "," && matches!(end.text, "," | ")");
+        if is_argument && known.types.contains_key(type_.text) && !found.contains(&type_.text) {
+            found.push(type_.text);
+        }
+    }
+    found
+}
+
+/// A launch, or a mention where a macro launches it.
+struct Launch<'a, 'b> {
+    /// The file.
+    tokens: &'b [Token<'a>],
+    /// Where the name stands.
+    at: usize,
+    arguments: Vec<&'b [Token<'a>]>,
+}
+
 /// The arguments of each launch of `kernel`, or of each mention of it where a macro launches it.
-fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<Vec<&'b [Token<'a>]>> {
+fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<Launch<'a, 'b>> {
     let named = tokens.iter().enumerate().filter(|(_, token)| token.text == kernel);
-    let arguments = named.filter_map(|(at, _)| {
+    let launch = named.filter_map(|(at, _)| {
         let behind = tokens.get(at + 1..)?;
         // `kernel<<<` is no template's argument list.
         (behind.first()?.text == "<" && behind.get(1)?.text != "<").then_some(())?;
@@ -49,13 +85,39 @@ fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<Vec<&'b [Token
             depth == 0 || matches!(token.text, ";" | "{")
         })?;
         let arguments = parts_of(behind.get(1..end)?);
-        (behind.get(end)?.text == ">" && !arguments.is_empty()).then_some(arguments)
+        let is_list = behind.get(end)?.text == ">" && !arguments.is_empty();
+        is_list.then_some(Launch { tokens, at, arguments })
     });
-    arguments.collect()
+    launch.collect()
+}
+
+/// The function template within which the token at `at` stands: its name and its parameters.
+fn function_around<'a>(tokens: &[Token<'a>], at: usize) -> Option<(&'a str, Vec<TemplateParameter>)> {
+    let mut closed = 0_usize;
+    for open in (0..at).rev() {
+        match tokens.get(open)?.text {
+            "}" => closed += 1,
+            "{" if closed > 0 => closed -= 1,
+            "{" => {
+                let before = tokens.get(..open)?;
+                let is_end = |token: &Token<'_>| matches!(token.text, ";" | "}" | "{");
+                let head = before.get(before.iter().rposition(is_end).map_or(0, |end| end + 1)..)?;
+                let template = c::template(head);
+                if !template.is_empty() {
+                    let name = head.iter().position(|token| token.text == "(")?.checked_sub(1)?;
+                    return Some((head.get(name)?.text, template));
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// What names mean to a whole file.
 struct Known<'a, 'b> {
+    /// Those with launches.
+    files: &'b [Vec<Token<'a>>],
     /// Types that it declares, and where.
     types: BTreeMap<&'a str, (&'b [Token<'a>], usize)>,
     /// Macros, which may stand for types.
@@ -67,10 +129,15 @@ struct Known<'a, 'b> {
 }
 
 impl<'a, 'b> Known<'a, 'b> {
-    fn of(files: &'b [Vec<Token<'a>>], texts: impl Iterator<Item = &'a str> + Clone) -> Self {
+    fn of(
+        own: &'b [Vec<Token<'a>>],
+        texts: impl Iterator<Item = &'a str>,
+        files: &'b [Vec<Token<'a>>],
+        numbers: BTreeMap<String, i64>,
+    ) -> Self {
         let (mut types, mut parameters) = (BTreeMap::new(), BTreeSet::new());
         let pairs = |tokens: &'b [Token<'a>]| tokens.iter().zip(tokens.iter().skip(1)).enumerate();
-        let pairs = files.iter().flat_map(|tokens| pairs(tokens).map(move |(at, pair)| (tokens.as_slice(), at, pair)));
+        let pairs = own.iter().flat_map(|tokens| pairs(tokens).map(move |(at, pair)| (tokens.as_slice(), at, pair)));
         let (mut before, mut in_alias) = ("", false);
         for (tokens, at, (first, second)) in pairs {
             let mut is_type = |name: &'a str| _ = types.entry(name).or_insert((tokens, at));
@@ -86,25 +153,46 @@ impl<'a, 'b> Known<'a, 'b> {
             }
             before = first.text;
         }
-        let macros = texts.clone().flat_map(host_code::macros).collect();
-        Self { types, macros, parameters, numbers: texts.flat_map(host_code::constants).collect() }
+        Self { files, types, macros: texts.flat_map(host_code::macros).collect(), parameters, numbers }
+    }
+
+    fn launches(&self, kernel: &str) -> impl Iterator<Item = Launch<'a, 'b>> {
+        self.files.iter().flat_map(move |tokens| launches(tokens, kernel)).take(MOST_LAUNCHES)
     }
 
     /// The arguments of a launch as an instance can have them anywhere; `None` for each that names what only its function knows.
-    fn usable(&self, template: &[TemplateParameter], arguments: &[&[Token<'a>]]) -> Vec<Option<String>> {
-        let pairs = template.iter().zip(arguments);
-        pairs
-            .map(|(parameter, words)| if parameter.number.is_some() { self.number(words) } else { self.type_(words) })
-            .collect()
+    fn usable(&self, template: &[TemplateParameter], launch: &Launch<'a, '_>) -> Vec<Option<String>> {
+        let one = |(parameter, words): (&TemplateParameter, &&[Token<'a>])| {
+            let is_number = parameter.number.is_some();
+            self.argument(is_number, words, launch, MOST_DEPTH)
+        };
+        template.iter().zip(&launch.arguments).map(one).collect()
     }
 
-    fn number(&self, words: &[Token<'a>]) -> Option<String> {
+    fn argument(&self, is_number: bool, words: &[Token<'a>], launch: &Launch<'a, '_>, depth: usize) -> Option<String> {
+        let found = if is_number { self.number(words, launch) } else { self.type_(words) };
+        // What the function around it is a template of is what that is called with.
+        let followed = || {
+            let ([word], Some(depth)) = (words, depth.checked_sub(1)) else { return None };
+            let (function, template) = function_around(launch.tokens, launch.at)?;
+            let at = template.iter().position(|one| one.name == word.text)?;
+            let called = self.launches(function).find_map(|call| {
+                let words = call.arguments.get(at).copied()?;
+                self.argument(is_number, words, &call, depth)
+            });
+            called.or_else(|| template.into_iter().nth(at)?.default)
+        };
+        found.or_else(followed)
+    }
+
+    fn number(&self, words: &[Token<'a>], launch: &Launch<'a, '_>) -> Option<String> {
         let [word] = words else { return None };
         let digits = word.text.trim_end_matches(['u', 'U', 'l', 'L']);
         match word.text {
             "true" | "false" => Some(word.text.to_string()),
             _ if digits.parse::<i64>().is_ok() => Some(digits.to_string()),
-            name => self.numbers.get(name).map(ToString::to_string),
+            // A constant of the function goes before those of others.
+            name => given_before(launch, name).or_else(|| self.numbers.get(name).map(ToString::to_string)),
         }
     }
 
@@ -140,6 +228,23 @@ impl<'a, 'b> Known<'a, 'b> {
     }
 }
 
+/// The number that the constant `name` is given last in front of a launch.
+fn given_before(launch: &Launch<'_, '_>, name: &str) -> Option<String> {
+    let before = launch.tokens.get(..launch.at)?;
+    let is_constant = |at: usize| {
+        let words = before.get(..at).unwrap_or_default().iter().rev();
+        let mut statement = words.take_while(|word| !matches!(word.text, ";" | "{" | "}"));
+        statement.any(|word| matches!(word.text, "const" | "constexpr"))
+    };
+    let found = before.windows(4).enumerate().rev().take(MOST_TOKENS).find_map(|(at, words)| match words {
+        [word, equals, number, end] if word.text == name && equals.text == "=" && matches!(end.text, ";" | ",") => {
+            number.text.parse::<i64>().ok().filter(|_| is_constant(at))
+        }
+        _ => None,
+    });
+    found.map(|number| number.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,7 +252,7 @@ mod tests {
     /// What the kernel of `text` is called.
     fn instance(text: &str) -> String {
         let mut kernels = c::kernels(text);
-        as_launched(&mut kernels, std::iter::once(text));
+        as_launched(kernels.iter_mut().collect(), std::iter::once(text), std::iter::once(text));
         kernels.first().map(Kernel::instance).unwrap_or_default()
     }
 
@@ -174,6 +279,11 @@ mod tests {
                 "sum<Add<int>, int, 64, 1, static_cast<Mode>(0)>",
             ),
             ("void f() { sum<<<1, 2>>>(p, n); }", "sum<float, float, 256, 1, static_cast<Mode>(0)>"),
+            (
+                "template <class U, int Size, bool E = false> void f(U* p) { if (p) { sum<Add<int>, U, Size, E, A><<<1, 2>>>(p, n); } }\n\
+                 void g() { const int size = 8; f<double, size>(p); }\nvoid h() { const int size = 4; }",
+                "sum<Add<int>, double, 8, 0, static_cast<Mode>(0)>",
+            ),
         ] {
             assert_eq!(instance(&format!("{head}{launch}\n")), expected, "{launch}");
         }

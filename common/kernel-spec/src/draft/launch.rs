@@ -36,7 +36,7 @@ pub struct Launch {
 }
 
 /// Launches that are tried at most where that of a draft does not end well.
-const MOST_LAUNCHES: usize = 12;
+const MOST_LAUNCHES: usize = 14;
 /// Threads that a block may have.
 pub(super) const MOST_THREADS: i64 = 1024;
 /// Numbers of the text that are taken for those of a block at most.
@@ -100,9 +100,11 @@ impl Shape {
         }
         numbers.truncate(MOST_NUMBERS);
         let all = |side: i64| vec![side; self.dimensions()];
-        // As a block that loads two tiles has it.
-        let twice = numbers.iter().map(|number| 2 * number).filter(|_| self.dimensions() == 1);
-        let said: Vec<Vec<i64>> = numbers.iter().copied().chain(twice).map(all).collect();
+        // As a block that loads two tiles has it, or that has a square one.
+        let is_line = self.dimensions() == 1;
+        let twice = numbers.iter().map(|number| 2 * number).filter(|_| is_line);
+        let squares = numbers.iter().map(|number| number * number).filter(|_| is_line);
+        let said: Vec<Vec<i64>> = numbers.iter().copied().chain(twice).chain(squares).map(all).collect();
         let usual: Vec<Vec<i64>> = match self.dimensions() {
             1 => vec![vec![64], vec![32], vec![1024]],
             2 => vec![vec![32, 32], vec![32, 8], vec![8, 8]],
@@ -300,7 +302,7 @@ mod tests {
         };
         let of = launches("float* p", "__shared__ float s[SIDE]; s[threadIdx.x] = p[threadIdx.x + SIDE * 40];");
         assert_eq!(of[..3], [(vec![16], false), (vec![40], false), (vec![32], false)]);
-        assert_eq!((of[4].clone(), of.len()), ((vec![256], true), 12));
+        assert_eq!((of[4].clone(), of.len()), ((vec![256], true), 13));
         let of = launches("float* p", "p[threadIdx.y * SIDE + threadIdx.x] = blockIdx.y * 64;");
         // 64 by 64 are more threads than a block may have, and 16 by 16 are the draft's own.
         assert_eq!(of[..3], [(vec![16, 16], true), (vec![32, 32], false), (vec![32, 8], false)]);

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Draft, Kernel, Parameter, ParameterKind};
+use super::{Draft, Kernel, Parameter, ParameterKind, Usage};
+use crate::expression::is_name;
+use crate::rules::TARGET;
 
 /// The size of kernels that have none.
 pub(super) const NAME: &str = "n";
@@ -54,6 +56,13 @@ pub(super) fn sizes(kernels: &[Kernel]) -> BTreeMap<String, i64> {
     order.iter().enumerate().map(|(at, name)| ((*name).to_string(), value(at, name))).collect()
 }
 
+/// The same for kernels that want whole tiles: multiples of these, which are as many of a tile as primes say, so that no two products are alike.
+const TILES: [i64; 6] = [128 * 3, 128 * 5, 64 * 7, 64 * 11, 64 * 13, 64 * 17];
+/// What a size is that counts a few: the width of a mask, a radius.
+const FEW_OF_A_SIZE: i64 = 5;
+/// Sizes that are tried as such.
+const MOST_FEW: usize = 6;
+
 /// Sizes that are still several, and no products of each other; `None` if these are the smallest.
 pub(super) fn smaller(sizes: &BTreeMap<String, i64>) -> Option<BTreeMap<String, i64>> {
     let least = |value: i64| (value % 2 == 0).then_some(value / 2);
@@ -62,9 +71,10 @@ pub(super) fn smaller(sizes: &BTreeMap<String, i64>) -> Option<BTreeMap<String, 
     (smaller != *sizes).then_some(smaller)
 }
 
-/// What a size is called: a name that no buffer has.
+/// What a size is called: a name that no buffer has and that means nothing else in expressions.
 pub(super) fn free_name(name: &str, is_buffer: impl Fn(&str) -> bool) -> String {
-    if is_buffer(name) { format!("{name}_size") } else { name.to_string() }
+    let is_taken = is_buffer(name) || TARGET.contains(&name) || !is_name(name);
+    if is_taken { format!("{name}_size") } else { name.to_string() }
 }
 
 /// The size by which buffers are long of which nothing is known.
@@ -93,17 +103,19 @@ impl Draft {
     }
 
     /// Makes buffers as long as kernels went in them: elements by the name of the buffer, of each kernel in its order, as it was executed
-    /// [alone](Self::alone); nothing of one that was not.
-    pub fn set_reach<'a>(&mut self, reach: impl IntoIterator<Item = Option<&'a BTreeMap<String, u64>>>) {
+    /// [alone](Self::alone), and whether it ended well.
+    pub fn set_reach<'a>(&mut self, reach: impl IntoIterator<Item = (&'a BTreeMap<String, u64>, bool)>) {
         self.sizes = self.trial_sizes();
-        let reach: Vec<Option<&BTreeMap<String, u64>>> = reach.into_iter().collect();
-        self.kernels.iter_mut().zip(&reach).for_each(|(kernel, reach)| kernel.fails = reach.is_none());
+        let reach: Vec<(&BTreeMap<String, u64>, bool)> = reach.into_iter().collect();
+        self.kernels.iter_mut().zip(&reach).for_each(|(kernel, (_, well))| kernel.fails = !well);
         let mut longest: BTreeMap<&str, (u64, BTreeSet<&str>)> = BTreeMap::new();
-        for (kernel, reach) in self.kernels.iter().zip(reach) {
-            for (name, elements) in reach.into_iter().flatten().filter(|(_, elements)| **elements > 0) {
+        let mut guesses = BTreeSet::new();
+        for (kernel, (reach, well)) in self.kernels.iter().zip(&reach) {
+            for (name, elements) in reach.iter().filter(|(_, elements)| **elements > 0) {
                 let (known, sizes) = longest.entry(name).or_default();
                 *known = (*known).max(*elements);
                 sizes.extend(names(kernel));
+                guesses.extend((!well).then_some(name.as_str()));
             }
         }
         let parameters = || self.kernels.iter().flat_map(|kernel| &kernel.parameters).flat_map(Parameter::values);
@@ -116,9 +128,53 @@ impl Draft {
             let known: Vec<(String, i64)> = known.collect();
             let sizes: Vec<(&str, i64)> = known.iter().map(|(name, value)| (name.as_str(), *value)).collect();
             let (text, is_exact) = expression(elements, &sizes);
-            (name.to_string(), Length { text, elements, is_exact })
+            (name.to_string(), Length { text, elements, is_exact: is_exact && !guesses.contains(name) })
         };
         self.lengths = longest.into_iter().map(length).collect();
+        if reach.iter().all(|(_, well)| *well) {
+            self.set_untouched();
+        }
+    }
+
+    /// Buffers that no kernel names and none touches are no outputs, where others are.
+    fn set_untouched(&mut self) {
+        let is_touched = |value: &Parameter| self.lengths.contains_key(&value.name);
+        let is_written = |value: &Parameter| value.is_buffer() && value.usage.written && is_touched(value);
+        let parameters = self.kernels.iter().flat_map(|kernel| &kernel.parameters);
+        if !parameters.flat_map(Parameter::values).any(is_written) {
+            return;
+        }
+        for value in self.kernels.iter_mut().flat_map(|kernel| &mut kernel.parameters).flat_map(Parameter::values_mut) {
+            if value.is_buffer() && value.usage == Usage::default() && !self.lengths.contains_key(&value.name) {
+                value.usage = Usage { read: true, written: false, ..value.usage };
+            }
+        }
+    }
+
+    /// The same with other sizes, by which kernels may end well that do not by the usual ones: whole tiles, or a few of one of them.
+    #[must_use]
+    pub fn other_sizes(&self) -> Vec<Self> {
+        let usual = self.trial_sizes();
+        let with = |sizes: BTreeMap<String, i64>| Self { sizes, ..self.clone() };
+        let order: Vec<&String> = usual.keys().collect();
+        let tiles = order.iter().zip(TILES).map(|(name, size)| ((*name).clone(), size));
+        let tiles = (order.len() <= TILES.len()).then(|| with(tiles.collect()));
+        // What blocks are for is many; of the others the last of a signature is few as a rule.
+        let shapes = self.kernels.iter().flat_map(|kernel| &kernel.shape.axes).filter_map(|axis| axis.bound.as_deref());
+        let bounds: Vec<&str> = shapes.flat_map(|bound| bound.split(' ')).collect();
+        let mut own: Vec<&str> = Vec::new();
+        for name in self.kernels.iter().flat_map(names) {
+            if !own.contains(&name) && usual.contains_key(name) {
+                own.insert(0, name);
+            }
+        }
+        own.sort_by_key(|name| bounds.contains(name));
+        let few = own.into_iter().take(if order.len() > 1 { MOST_FEW } else { 0 }).map(|name| {
+            let mut sizes = usual.clone();
+            sizes.insert(name.to_string(), FEW_OF_A_SIZE);
+            with(sizes)
+        });
+        tiles.into_iter().chain(few).collect()
     }
 
     pub(super) fn trial_sizes(&self) -> BTreeMap<String, i64> {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Draft, Kernel, Number, Parameter, ParameterKind, TemplateParameter};
+use crate::expression::MAX_TEXT;
 
 impl Draft {
     /// The same with a buffer of a name of its own for each kernel that takes other elements under a name that a kernel before it has.
@@ -106,8 +107,8 @@ impl Kernel {
     pub(super) fn macro_of(&self, parameter: &TemplateParameter) -> String {
         let name = self.plain_name();
         // An entry that names many of them would be too long with the whole name in each.
-        let letters = if self.template.len() > 4 { 8 } else { usize::MAX };
-        let name: String = name.chars().take(letters).collect();
+        let letters = if self.template.len() > 4 { 8 } else { MAX_TEXT.saturating_sub(parameter.name.len() + 1) };
+        let name: String = name.chars().take(letters.max(1)).collect();
         format!("{name}_{}", parameter.name).to_uppercase()
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::grid::{Site, arguments, may_be_size};
 use super::launch::MOST_THREADS;
 use super::{Kernel, Number, parts_of};
+use crate::expression::number;
 use crate::host_code::{self, Token, closing, tokens};
 
 /// Launches of a kernel that are looked at, and tokens in front of one among which its block is looked for.
@@ -13,7 +14,10 @@ const MOST_TOKENS: usize = 8192;
 
 /// Sets what `texts` say of the launches of `kernels`: the block of the first whose threads are known where the kernel is, and whether a helper
 /// that has `extern __shared__` gives it memory.
-pub(super) fn set<'a>(kernels: &mut [Kernel], texts: impl Iterator<Item = &'a str> + Clone) {
+pub(super) fn set<'a, 'k>(
+    kernels: impl IntoIterator<Item = &'k mut Kernel>,
+    texts: impl Iterator<Item = &'a str> + Clone,
+) {
     let numbers: BTreeMap<String, i64> = texts.clone().flat_map(host_code::constants).collect();
     let files: Vec<Vec<Token<'a>>> = texts.map(tokens).collect();
     let helpers: BTreeSet<&str> = files.iter().flat_map(|tokens| helpers(tokens)).collect();
@@ -24,6 +28,7 @@ pub(super) fn set<'a>(kernels: &mut [Kernel], texts: impl Iterator<Item = &'a st
             let all = launches(tokens, name).into_iter().take(MOST_LAUNCHES);
             all.filter_map(|launch| {
                 let before = tokens.get(..launch.at)?;
+                let numbers = launch.numbers(kernel, &numbers);
                 let block = threads(launch.block, before, &numbers)?;
                 let name = if let [name] = launch.block { Some(name.text) } else { None };
                 let site = Site { before, passed: launch.passed(kernel), numbers: &numbers, block: (&block, name) };
@@ -132,6 +137,8 @@ fn named<'a>(head: &[Token<'a>]) -> Option<&'a str> {
 struct Launched<'a, 'b> {
     /// Where the kernel is named.
     at: usize,
+    /// Arguments of its template.
+    template: Vec<&'b [Token<'a>]>,
     grid: &'b [Token<'a>],
     block: &'b [Token<'a>],
     /// What the kernel is given.
@@ -139,6 +146,17 @@ struct Launched<'a, 'b> {
 }
 
 impl<'a> Launched<'a, '_> {
+    /// `numbers` with what names stand for that are arguments of the template: that is what the instance has.
+    fn numbers(&self, kernel: &Kernel, numbers: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
+        let mut numbers = numbers.clone();
+        for (parameter, words) in kernel.template.iter().zip(&self.template) {
+            if let ([word], true) = (*words, parameter.number == Some(Number::Whole) && parameter.is_said) {
+                numbers.entry(word.text.to_string()).or_insert_with(|| kernel.number_of(parameter));
+            }
+        }
+        numbers
+    }
+
     /// What the host has in the place of each size of `kernel`.
     fn passed(&self, kernel: &Kernel) -> Vec<(Vec<&'a str>, String)> {
         if self.arguments.len() != kernel.parameters.len() {
@@ -178,7 +196,7 @@ fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<Launched<'a, '
                 if let Some(last) = arguments.last_mut() {
                     *last = last.split_last().map_or(*last, |(_, words)| words);
                 }
-                found.push(Launched { at, grid, block, arguments });
+                found.push(Launched { at, template: Vec::new(), grid, block, arguments });
             }
         }
         if text(at) != kernel {
@@ -198,7 +216,8 @@ fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<Launched<'a, '
         let given = tokens.get(begin..end.saturating_sub(1).max(begin)).unwrap_or_default();
         let given = if given.is_empty() { Vec::new() } else { arguments(given) };
         if let [grid, block, ..] = arguments(tokens.get(open + 3..close).unwrap_or_default()).as_slice() {
-            found.push(Launched { at, grid, block, arguments: given });
+            let template = parts_of(between.get(1..between.len().saturating_sub(1)).unwrap_or_default());
+            found.push(Launched { at, template, grid, block, arguments: given });
         }
     }
     found
@@ -206,7 +225,9 @@ fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<Launched<'a, '
 
 /// The threads of a block as a launch says them: a number, `dim3(16, 16)`, or the name of a variable that was made either last `before` it.
 fn threads(block: &[Token<'_>], before: &[Token<'_>], numbers: &BTreeMap<String, i64>) -> Option<Vec<i64>> {
-    let one = |tokens: &[Token<'_>]| whole(tokens, numbers);
+    let site = Site { before, passed: Vec::new(), numbers, block: (&[], None) };
+    let computed = |tokens: &[Token<'_>]| number(&site.whole(tokens, before.len(), 0)?);
+    let one = |tokens: &[Token<'_>]| computed(tokens).or_else(|| whole(tokens, numbers));
     let of_list = |inner: &[Token<'_>]| parts_of(inner).into_iter().map(one).collect::<Option<Vec<i64>>>();
     let of_dimensions = |tokens: &[Token<'_>]| match tokens {
         [kind, open, inner @ .., close]
@@ -294,6 +315,11 @@ mod tests {
             ("int main() { const int threads = 64; k<<<1, threads>>>(p); }", Some(vec![64, 1])),
             ("int main() { dim3 block = dim3(2, 2, 2); k<<<1, block>>>(p); }", Some(vec![2, 2, 2])),
             ("int main() { k<<<1, n>>>(p); k<<<1, 32>>>(p); }", Some(vec![32, 1])),
+            (
+                "const int W = 8;\nint main() { const uint W = 64; int t = (W * W) / 16; dim3 block(t / 2); k<<<1, block>>>(p); }",
+                Some(vec![128, 1]),
+            ),
+            ("int main() { int t = 64; t = n; k<<<1, (t)>>>(p); }", None),
             (
                 "int main() { hipLaunchKernelGGL(HIP_KERNEL_NAME(k<float>), dim3(1), dim3(4, 4), 0, 0, p); }",
                 Some(vec![4, 4]),

@@ -282,7 +282,7 @@ fn helpers_of_triton_are_no_solvers_and_constants_keep_their_kind() {
 fn buffers_of_other_elements_have_names_of_their_own_and_the_reference_runs() {
     let text = "__global__ void a(const float* x, int* y) { y[0] = x[0]; }\n__global__ void b(const int* x, unsigned* y, double* x2) { y[0] = x[0]; x2[0] = 1; }\n";
     let mut draft = Draft::new(Language::Gpu, "k.cu", text, |_| None).told_apart();
-    draft.set_reach([None, Some(&BTreeMap::from([("y".to_string(), 1)]))]);
+    draft.set_reach([(&BTreeMap::new(), false), (&BTreeMap::from([("y".to_string(), 1)]), true)]);
     let names: Vec<&str> =
         draft.kernels.iter().flat_map(|kernel| &kernel.parameters).map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["x", "y", "x3", "y", "x2"]);

@@ -19,6 +19,8 @@ const PLAIN: [&str; 4] = ["reference", "naive", "baseline", "golden"];
 struct Buffer {
     element: &'static str,
     remark: String,
+    /// Elements for each of what the kernel has.
+    lanes: u32,
     written: bool,
     usage: Usage,
 }
@@ -75,7 +77,7 @@ impl Shared {
                     if !shared.buffers.contains_key(name) {
                         shared.order.push(name.clone());
                     }
-                    let new = Buffer { element, remark, written: false, usage: Usage::default() };
+                    let new = Buffer { element, remark, lanes: *lanes, written: false, usage: Usage::default() };
                     let buffer = shared.buffers.entry(name.clone()).or_insert(new);
                     buffer.written |= written;
                     buffer.usage = buffer.usage.and(*usage);
@@ -133,7 +135,11 @@ impl Shared {
     fn named(&self, expression: &str) -> String {
         let word = |word: &str| {
             let name = word.trim_matches(['(', ')']);
-            if name.is_empty() { word.to_string() } else { word.replace(name, &free_name(name, &self.buffers)) }
+            if self.sizes.contains_key(name) {
+                word.replace(name, &free_name(name, &self.buffers))
+            } else {
+                word.to_string()
+            }
         };
         expression.split(' ').map(word).collect::<Vec<_>>().join(" ")
     }
@@ -250,10 +256,14 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
     for name in &shared.order {
         let Some(buffer @ Buffer { element, remark, .. }) = shared.buffers.get(name) else { continue };
         writeln!(text, "\n[[buffer]]\nname = \"{name}\"\ntype = \"{element}\"")?;
+        let of_lanes = match buffer.lanes {
+            2.. => format!("{} * {}", buffer.lanes, shared.main),
+            _ => shared.main.clone(),
+        };
         let (length, how) = match draft.lengths.get(name) {
             Some(length) => (&length.text, length.how()),
             None if draft.language == Language::Python => (&shared.main, "a guess: how many elements".to_string()),
-            None => (&shared.main, "how many elements".to_string()),
+            None => (&of_lanes, "how many elements".to_string()),
         };
         writeln!(text, "length = \"{length}\"  # {how}{remark}")?;
         writeln!(text, "role = {}", buffer.role())?;
@@ -261,7 +271,8 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
             writeln!(text, "fill = 0  # it counts elements of others")?;
         }
         if buffer.usage.indexes && !buffer.is_written() && element.contains("INT") {
-            writeln!(text, "low = 0\nhigh = 4  # they are indices: the least and the largest that are in it")?;
+            let (low, high) = (buffer.usage.origin, buffer.usage.origin.saturating_add(4));
+            writeln!(text, "low = {low}\nhigh = {high}  # they are indices: the least and the largest that are in it")?;
         }
     }
     let written = shared.buffers.values().filter(|one| one.is_written());

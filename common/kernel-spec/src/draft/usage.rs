@@ -1,5 +1,7 @@
 //! What the body of a kernel does with a buffer, as far as its text tells.
 
+use std::collections::BTreeSet;
+
 use super::Usage;
 use crate::host_code::Token;
 
@@ -16,6 +18,8 @@ impl Usage {
                 usage.counts |= is_counter(body, at);
             }
         }
+        usage.indexes |= is_index_by_way(name, pointers, body);
+        usage.origin = if usage.indexes { origin(body) } else { 0 };
         usage
     }
 
@@ -42,14 +46,15 @@ impl Usage {
             written: self.written || other.written,
             indexes: self.indexes || other.indexes,
             counts: self.counts || other.counts,
+            origin: self.origin.max(other.origin),
         }
     }
 }
 
-const READ: Usage = Usage { read: true, written: false, indexes: false, counts: false };
-const WRITTEN: Usage = Usage { read: false, written: true, indexes: false, counts: false };
+const READ: Usage = Usage { read: true, written: false, indexes: false, counts: false, origin: 0 };
+const WRITTEN: Usage = Usage { read: false, written: true, indexes: false, counts: false, origin: 0 };
 /// Also of what nobody knows: the pointer goes elsewhere.
-const BOTH: Usage = Usage { read: true, written: true, indexes: false, counts: false };
+const BOTH: Usage = Usage { read: true, written: true, indexes: false, counts: false, origin: 0 };
 
 /// What is done where the pointer stands at `at`.
 fn once(body: &[Token<'_>], at: usize) -> Usage {
@@ -92,10 +97,7 @@ fn is_index(body: &[Token<'_>], at: usize, pointers: &[String]) -> bool {
     if text(at + 1) != "[" {
         return false;
     }
-    let is_added = |at: usize| {
-        let before = |count: usize| at.checked_sub(count).map_or("", text);
-        before(1) == "+" && pointers.iter().any(|pointer| *pointer == before(2))
-    };
+    let is_added = |at: usize| is_added(body, at, pointers);
     if in_brackets(body, at) || is_added(at) {
         return true;
     }
@@ -106,6 +108,93 @@ fn is_index(body: &[Token<'_>], at: usize, pointers: &[String]) -> bool {
         && body.iter().enumerate().any(|(other, token)| {
             token.text == name.text && (in_brackets(body, other) || moves_pointer(body, other) || is_added(other))
         })
+}
+
+/// The letter that a body takes from others to count from it, `x[i] - 'a'`; 0 where there is none.
+fn origin(body: &[Token<'_>]) -> u8 {
+    let letters = body.windows(2).filter_map(|pair| match pair {
+        [minus, letter] if minus.text == "-" => letter.text.strip_prefix('\'')?.strip_suffix('\''),
+        _ => None,
+    });
+    letters.filter_map(|letter| if let [letter] = letter.as_bytes() { Some(*letter) } else { None }).next().unwrap_or(0)
+}
+
+/// Variables of fractions, by which nothing is indexed.
+const FRACTIONS: [&str; 6] = ["float", "double", "half", "__half", "float4", "float2"];
+
+/// Whether a variable that is computed from elements of `name`, itself or by way of others, is an index.
+fn is_index_by_way(name: &str, pointers: &[String], body: &[Token<'_>]) -> bool {
+    let mut derived: BTreeSet<&str> = BTreeSet::new();
+    loop {
+        let before = derived.len();
+        for (at, token) in body.iter().enumerate() {
+            let is_address = at.checked_sub(1).and_then(|at| body.get(at)).is_some_and(|before| before.text == "&");
+            let is_element = token.text == name && !is_address && body.get(at + 1).is_some_and(|next| next.text == "[");
+            if !is_element && !derived.contains(token.text) {
+                continue;
+            }
+            let is_used = in_brackets(body, at) || moves_pointer(body, at) || is_added(body, at, pointers);
+            if is_used {
+                return true;
+            }
+            derived.extend(given(body, at).filter(|given| *given != name && *given != token.text));
+        }
+        if derived.len() == before {
+            return false;
+        }
+    }
+}
+
+/// The variable, or the array, that is given a value in which the token at `at` stands; none that holds fractions.
+fn given<'a>(body: &[Token<'a>], at: usize) -> Option<&'a str> {
+    let begin = body.get(..at)?.iter().rposition(|token| matches!(token.text, ";" | "{" | "}")).map_or(0, |at| at + 1);
+    let statement = body.get(begin..at)?;
+    if statement.iter().any(|token| FRACTIONS.contains(&token.text)) {
+        return None;
+    }
+    let text = |at: usize| statement.get(at).map_or("", |token| token.text);
+    let is_compared = |at: usize| text(at + 1) == "=" || matches!(text(at.wrapping_sub(1)), "=" | "!" | "<" | ">");
+    let equals = (1..statement.len()).rev().find(|at| text(*at) == "=" && !is_compared(*at))?;
+    let mut target = equals - 1;
+    // `x += y`, `x[i] = y`
+    if matches!(text(target), "+" | "-" | "*" | "|" | "^") {
+        target = target.checked_sub(1)?;
+    }
+    while text(target) == "]" {
+        let mut depth = 0_usize;
+        let open = (0..=target).rev().find(|at| {
+            match text(*at) {
+                "]" => depth += 1,
+                "[" => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        target = open?.checked_sub(1)?;
+    }
+    let found = text(target);
+    found.starts_with(|first: char| first.is_alphabetic() || first == '_').then_some(found)
+}
+
+/// Whether the token at `at` is part of a sum that begins with one of `pointers`: `a + i * n + j`, `a += j`.
+fn is_added(body: &[Token<'_>], at: usize, pointers: &[String]) -> bool {
+    let text = |at: usize| body.get(at).map_or("", |token| token.text);
+    let is_pointer = |at: usize| pointers.iter().any(|pointer| *pointer == text(at));
+    let mut closed = 0_usize;
+    for before in (0..at).rev() {
+        match text(before) {
+            ")" | "]" => closed += 1,
+            "(" | "[" if closed > 0 => closed -= 1,
+            ";" | "{" | "}" | "[" | "," | "?" | "<" | ">" => return false,
+            "=" => return text(before.wrapping_sub(1)) == "+" && is_pointer(before.wrapping_sub(2)),
+            "+" if closed == 0 && is_pointer(before.wrapping_sub(1)) => {
+                let first = before.wrapping_sub(2);
+                return matches!(text(first), "(" | "," | "=" | "&" | "*" | "return" | ";" | "{" | "}" | ")");
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Whether what an atomic adds to where the pointer at `at` points is an index: `a[atomicAdd(p, 1)]`, or `j = atomicAdd(p, 1)` and `a[j]`.
@@ -190,6 +279,13 @@ mod tests {
             ("int j = p[i]; atomicAdd(a + j, 1);", INDEX),
             ("atomicAdd(a + p[i], 1);", INDEX),
             ("int j = p[i]; x = b + j;", READ),
+            ("int j = p[i]; atomicAdd(a + k * n + j, 1);", INDEX),
+            ("int j = p[i]; int l = k * n + j; x = b[l];", INDEX),
+            ("int j; j = p[i] / 2; s[k] = j; int l = s[k + 1]; x = a[l * n];", INDEX),
+            ("a += p[i] * n; x = a[0];", INDEX),
+            ("int j = p[i] - 'a'; atomicAdd(&s[j / 4], 1);", Usage { origin: b'a', ..INDEX }),
+            ("float j = p[i]; float l = j; x = b[(int)l];", READ),
+            ("int j = p[i]; int l = j; x = l == a[k];", READ),
             ("int j = p[i]; float y = x * j;", READ),
             ("int j = p[i]; if (a * b == j) x = 1;", READ),
             ("for (int j = p[i]; j < p[i + 1]; j++) x += a[j];", INDEX),
