@@ -168,7 +168,7 @@ fn sizes_and_contents_are_those_that_kernels_go_well_with() {
 }
 
 /// Types of templates that stand beside a kernel in a macro's call, functions that only a launch elsewhere gives, a bound in front of the kernel's mark,
-/// a buffer that no kernel names.
+/// a buffer that no kernel names, the instance that is right for the blocks, a size with which anything is written.
 #[test]
 fn templates_get_what_they_compile_with() {
     let folder = tempfile::tempdir().unwrap();
@@ -178,13 +178,22 @@ fn templates_get_what_they_compile_with() {
         template <class T, class Op> __global__ void fold(const T* x, T* y, int n, Op op) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
         if (i < n) y[i] = op(x[i], y[i]);\n}\n\
         template <int N> __launch_bounds__(N) __global__ void bounded(float* y, float* unused) { y[blockIdx.x * N + threadIdx.x] = 1; }\n\
-        #define LAUNCH(kernel, type) kernel<type><<<1, 64>>>(x, y, n)\nvoid host() { LAUNCH(cast, Wide); auto f = bounded<96>; }\n";
+        template <int N> __global__ void square(const float* x, float* y, int n) {\n    __shared__ float s[N][N];\n    \
+        int i = (blockIdx.y * N + threadIdx.y) * n + blockIdx.x * N + threadIdx.x;\n    s[threadIdx.y][threadIdx.x] = x[i];\n    __syncthreads();\n    \
+        y[i] = s[N - 1 - threadIdx.y][N - 1 - threadIdx.x];\n}\n\
+        __global__ void late(const float* x, float* y, int from, int n) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x + from;\n    \
+        if (i < n) y[i] = x[i];\n}\n\
+        #define LAUNCH(kernel, type) kernel<type><<<1, 64>>>(x, y, n)\nvoid host(int n) {\n    LAUNCH(cast, Wide);\n    auto f = bounded<96>;\n    \
+        const int side = 8;\n    dim3 threads(side, side), grid(n / side, n / side);\n    \
+        if (side == 16) square<16><<<grid, threads>>>(x, y, n); else square<8><<<grid, threads>>>(x, y, n);\n}\n";
     write(folder.path(), "k.cu", source);
     for (entry, part) in [
         ("cast", "entry = \"cast<Wide>\""),
         ("fold", "entry = \"fold<float, bluefin_function>\""),
         ("bounded", "name = \"unused\"\ntype = \"FP32\"\nlength = \"n\"  # how many elements\nrole = \"input\""),
         ("bounded", "block = [\"BOUNDED_N\"]"),
+        ("square", "name = \"SQUARE_N\"\n  values = [8]"),
+        ("late", "from = 384\nn = 640"),
     ] {
         let init = ["init", "k.cu", "--entry", entry, "-o", "spec.toml"];
         let said = text(&expect(bluefin().current_dir(folder.path()).args(init), 0).stderr);

@@ -53,11 +53,13 @@ struct Reached {
     fault: Option<String>,
     /// What numbers of its template are, where they are not the draft's.
     number: Option<i64>,
+    /// The instance that it is, where it is another launch's.
+    instance: Option<usize>,
 }
 
 impl Reached {
     fn plain(reach: Reach) -> Self {
-        Self { reach, tried: None, fault: None, number: None }
+        Self { reach, tried: None, fault: None, number: None, instance: None }
     }
 }
 
@@ -151,8 +153,11 @@ async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<W
         (all, *draft) = other;
         remarks.push("sizes are others than usual, by which kernels do not end well".to_string());
     }
-    for (at, Reached { reach, tried, fault, number }) in all.iter().enumerate() {
+    for (at, Reached { reach, tried, fault, number, instance }) in all.iter().enumerate() {
         let name = draft.kernels.get(at).map_or("", |kernel| &kernel.name).to_string();
+        if let Some(instance) = instance {
+            draft.set_instance(at, *instance);
+        }
         if let Some(number) = number {
             draft.set_numbers(at, *number);
             remarks.push(format!("{name} is a template of numbers that nothing here says: they are {number}, a guess"));
@@ -191,18 +196,36 @@ async fn of_other_sizes(
     target: &Target,
     begun: Instant,
 ) -> anyhow::Result<Option<(Vec<Reached>, Draft)>> {
-    let may_help = |one: &Reached| one.reach.as_ref().is_err_and(|unreached| unreached.of_launch);
-    if !all.iter().any(may_help) {
-        return Ok(None);
-    }
-    let well = |all: &[Reached]| all.iter().filter(|one| one.reach.is_ok()).count();
-    for other in draft.other_sizes() {
+    // One that writes nothing shows nothing.
+    let is_well = |(at, one): &(usize, &Reached)| {
+        one.fault.is_none() && one.reach.as_ref().is_ok_and(|elements| draft.writes(*at, elements))
+    };
+    let well = |all: &[Reached]| all.iter().enumerate().filter(is_well).count();
+    let may_be_few = |(at, one): (usize, &Reached)| match &one.reach {
+        Ok(elements) => !draft.writes(at, elements),
+        Err(unreached) => unreached.of_launch,
+    };
+    // A fault by the file's own launch is not to be hidden by sizes that have next to no elements.
+    let others = match all.iter().enumerate().any(may_be_few) {
+        true => draft.of_tiles().into_iter().chain(draft.of_few()).collect(),
+        false if all.iter().any(|one| one.fault.is_some()) => Vec::from_iter(draft.of_tiles()),
+        false => Vec::new(),
+    };
+    for other in others {
         if begun.elapsed() > MOST_OF_ALL {
             break;
         }
-        let once = stream::iter(0..other.kernels.len()).map(|at| of_draft(other.alone(at), executor, target));
-        let of_other: Vec<Reach> = once.buffered(itself::cpus()).try_collect().await?;
-        let of_other: Vec<Reached> = of_other.into_iter().map(Reached::plain).collect();
+        let once =
+            all.iter().enumerate().map(|(at, one)| {
+                let mut alone = other.alone(at);
+                if let Some((launch, before)) = &one.tried {
+                    alone.set_launch(0, launch.clone(), before);
+                }
+                async move {
+                    anyhow::Ok(Reached { tried: one.tried.clone(), ..of_instances(&alone, executor, target).await? })
+                }
+            });
+        let of_other: Vec<Reached> = stream::iter(once).buffered(itself::cpus()).try_collect().await?;
         if well(&of_other) > well(all) {
             return Ok(Some((of_other, other)));
         }
@@ -240,9 +263,9 @@ async fn of_kernel(
     target: &Target,
     begun: Instant,
 ) -> anyhow::Result<Reached> {
-    let unreached = match of_draft(whole.alone(kernel), executor, target).await? {
-        Ok(reach) => return Ok(Reached::plain(Ok(reach))),
-        Err(unreached) => unreached,
+    let unreached = match of_instances(&whole.alone(kernel), executor, target).await? {
+        Reached { reach: Err(unreached), .. } => unreached,
+        reached => return Ok(reached),
     };
     let tried = Instant::now();
     let is_late = || tried.elapsed() > MOST_OF_KERNEL || begun.elapsed() > MOST_OF_ALL;
@@ -287,6 +310,21 @@ async fn of_kernel(
         }
     }
     Ok(Reached::plain(Err(unreached)))
+}
+
+/// How far the kernel of `alone` goes: as the instance that it is or, of several launches, as the first that is right for the blocks.
+async fn of_instances(alone: &Draft, executor: &Executor, target: &Target) -> anyhow::Result<Reached> {
+    let first = of_draft(alone.clone(), executor, target).await?;
+    for instance in (1..).take_while(|_| first.as_ref().is_err_and(|unreached| unreached.of_launch)) {
+        let mut alone = alone.clone();
+        if !alone.set_instance(0, instance) {
+            break;
+        }
+        if let Ok(reach) = of_draft(alone, executor, target).await? {
+            return Ok(Reached { instance: Some(instance), ..Reached::plain(Ok(reach)) });
+        }
+    }
+    Ok(Reached::plain(first))
 }
 
 /// How far the kernel of `alone` goes, with its default params.

@@ -72,6 +72,8 @@ pub struct Kernel {
     pub name: String,
     /// Parameters of the template that it is.
     pub template: Vec<TemplateParameter>,
+    /// What launches give these, those that say most.
+    pub instances: Vec<Vec<Option<String>>>,
     /// In order.
     pub parameters: Vec<Parameter>,
     /// Which one it is of several that share its name, from 2 on for all but the first.

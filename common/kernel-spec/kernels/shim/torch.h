@@ -77,11 +77,21 @@ using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, Traits, long lo
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class index_t = long long>
 using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, Traits, index_t>;
 }  // namespace at
+namespace at {
+template <class T> BLUEFIN_BOTH T ceil_div(T x, T by) { return (x + by - 1) / by; }
+namespace cuda {
+template <class T> BLUEFIN_BOTH T ATenCeilDiv(T x, T by) { return (x + by - 1) / by; }
+}  // namespace cuda
+}  // namespace at
 namespace torch {
 using namespace at;
 }
 template <class T> BLUEFIN_DEVICE T gpuAtomicAdd(T* to, T value) { return atomicAdd(to, value); }
 template <class T> BLUEFIN_DEVICE void gpuAtomicAddNoReturn(T* to, T value) { atomicAdd(to, value); }
+// What extensions are built with.
+#if !defined(WITH_CUDA)
+#define WITH_CUDA 1
+#endif
 #define C10_HOST_DEVICE __host__ __device__
 #define C10_DEVICE __device__
 #define C10_HOST __host__

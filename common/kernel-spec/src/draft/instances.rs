@@ -13,6 +13,8 @@ const MOST_TOKENS: usize = 8192;
 const BUILT_IN: [&str; 9] =
     ["signed", "float2", "float4", "int2", "int4", "double2", "half2", "__half2", "__nv_bfloat162"];
 
+/// Instances of a template that are kept.
+const MOST_INSTANCES: usize = 4;
 /// Templates within templates through which an argument is followed.
 const MOST_DEPTH: usize = 3;
 
@@ -34,14 +36,31 @@ pub(super) fn as_launched<'a>(
     let known = Known::of(&declaring, own, &files, numbers);
     for kernel in kernels {
         let launches: Vec<Launch<'a, '_>> = known.launches(kernel.plain_name()).collect();
-        let usable = launches.iter().rev().map(|launch| known.usable(&kernel.template, launch));
-        // Of several the one that says most, and the first of these: the last is what this takes.
-        let Some(best) = usable.max_by_key(|arguments| arguments.iter().flatten().count()) else { continue };
-        for (parameter, argument) in kernel.template.iter_mut().zip(best) {
-            parameter.is_said |= argument.is_some();
-            parameter.default = argument.or(parameter.default.take());
+        let said = |arguments: &Vec<Option<String>>| arguments.iter().flatten().count();
+        let mut usable: Vec<Vec<Option<String>>> = Vec::new();
+        for arguments in launches.iter().map(|launch| known.usable(&kernel.template, launch)) {
+            if !usable.contains(&arguments) {
+                usable.push(arguments);
+            }
         }
+        // Of several the one that says most, and the first of these.
+        usable.sort_by_key(|arguments| std::cmp::Reverse(said(arguments)));
+        let most = usable.first().map_or(0, said);
+        usable.retain(|arguments| said(arguments) == most);
+        usable.truncate(MOST_INSTANCES);
+        kernel.instances = usable;
+        set(kernel, 0);
     }
+}
+
+/// Makes a kernel the instance that one of its launches says. Whether there is that.
+pub(super) fn set(kernel: &mut Kernel, at: usize) -> bool {
+    let Some(arguments) = kernel.instances.get(at).cloned() else { return false };
+    for (parameter, argument) in kernel.template.iter_mut().zip(arguments) {
+        parameter.is_said |= argument.is_some();
+        parameter.default = argument.or(parameter.default.take());
+    }
+    true
 }
 
 /// Types of `texts` that stand behind `kernel` among the arguments of a macro that launches it, `LAUNCH(kernel, Type)`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Draft, Kernel, Launch, Number, TemplateParameter, instances, said};
+use super::{Draft, Kernel, Launch, Number, Parameter, TemplateParameter, instances, said};
 use crate::host_code;
 
 impl Draft {
@@ -63,6 +63,20 @@ impl Draft {
         if let Some(kernel) = self.kernels.get_mut(kernel) {
             kernel.shape.tried = Some((launch, before.to_string()));
         }
+    }
+
+    /// Makes a kernel the instance of another launch, the `at`-th. Whether there is that.
+    pub fn set_instance(&mut self, kernel: usize, at: usize) -> bool {
+        self.kernels.get_mut(kernel).is_some_and(|kernel| instances::set(kernel, at))
+    }
+
+    /// Whether a kernel that went so far wrote any of what it may write.
+    #[must_use]
+    pub fn writes(&self, kernel: usize, reach: &BTreeMap<String, u64>) -> bool {
+        let values =
+            self.kernels.get(kernel).into_iter().flat_map(|kernel| &kernel.parameters).flat_map(Parameter::values);
+        let mut written = values.filter(|value| value.is_buffer() && value.usage.written).peekable();
+        written.peek().is_none() || written.any(|value| reach.get(&value.name).is_some_and(|elements| *elements > 0))
     }
 
     /// Whether numbers of a kernel's template are guesses.

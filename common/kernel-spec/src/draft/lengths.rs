@@ -151,14 +151,18 @@ impl Draft {
         }
     }
 
-    /// The same with other sizes, by which kernels may end well that do not by the usual ones: whole tiles, or a few of one of them.
+    /// The same with sizes that are whole tiles, by which kernels may end well that do not by the usual ones; `None` where there are too many.
     #[must_use]
-    pub fn other_sizes(&self) -> Vec<Self> {
+    pub fn of_tiles(&self) -> Option<Self> {
         let usual = self.trial_sizes();
-        let with = |sizes: BTreeMap<String, i64>| Self { sizes, ..self.clone() };
-        let order: Vec<&String> = usual.keys().collect();
-        let tiles = order.iter().zip(TILES).map(|(name, size)| ((*name).clone(), size));
-        let tiles = (order.len() <= TILES.len()).then(|| with(tiles.collect()));
+        let sizes = usual.keys().cloned().zip(TILES).collect();
+        (usual.len() <= TILES.len()).then(|| Self { sizes, ..self.clone() })
+    }
+
+    /// The same with a few of one of several sizes, in the order in which they are likely to be few.
+    #[must_use]
+    pub fn of_few(&self) -> Vec<Self> {
+        let usual = self.trial_sizes();
         // What blocks are for is many; of the others the last of a signature is few as a rule.
         let shapes = self.kernels.iter().flat_map(|kernel| &kernel.shape.axes).filter_map(|axis| axis.bound.as_deref());
         let bounds: Vec<&str> = shapes.flat_map(|bound| bound.split(' ')).collect();
@@ -169,12 +173,13 @@ impl Draft {
             }
         }
         own.sort_by_key(|name| bounds.contains(name));
-        let few = own.into_iter().take(if order.len() > 1 { MOST_FEW } else { 0 }).map(|name| {
+        own.truncate(if usual.len() > 1 { MOST_FEW } else { 0 });
+        let few = own.into_iter().map(|name| {
             let mut sizes = usual.clone();
             sizes.insert(name.to_string(), FEW_OF_A_SIZE);
-            with(sizes)
+            Self { sizes, ..self.clone() }
         });
-        tiles.into_iter().chain(few).collect()
+        few.collect()
     }
 
     pub(super) fn trial_sizes(&self) -> BTreeMap<String, i64> {
