@@ -204,6 +204,33 @@ fn templates_get_what_they_compile_with() {
     }
 }
 
+/// What keeps a kernel from being drafted is named: types and numbers that nothing says, a library.
+#[test]
+fn what_is_missing_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <cute/tensor.hpp>\n\
+        template <class Traits> __global__ void cast(const float* x, float* y) { y[threadIdx.x] = Traits::cast(x[threadIdx.x]); }\n\
+        template <int N> __global__ void tile(float* y) { static_assert(N == 48, \"\"); y[threadIdx.x] = N; }\n\
+        __global__ void view(float* y) { auto t = cute::make_tensor(y); y[0] = t(0); }\n";
+    write(folder.path(), "k.cu", source);
+    for (entry, expected) in [
+        (
+            "cast",
+            "cast is a template of types that nothing here says, and compiles with none that was tried: name Traits in its entry",
+        ),
+        (
+            "tile",
+            "tile is a template of numbers that nothing here says, and ends well with none that was tried: name them in its params",
+        ),
+        ("view", "nothing, or a part, is here of the libraries of cute/tensor.hpp"),
+    ] {
+        let init = ["init", "k.cu", "--entry", entry, "-o", "spec.toml"];
+        let said = text(&expect(bluefin().current_dir(folder.path()).args(init), 0).stderr);
+        assert!(said.contains(expected), "{said}");
+        std::fs::remove_file(folder.path().join("spec.toml")).unwrap();
+    }
+}
+
 /// Grids, blocks and lengths are what the text and an execution of it say: as it is drafted, each kernel is right.
 #[test]
 fn kernels_are_executed_to_see_how_far_they_go() {

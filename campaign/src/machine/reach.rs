@@ -176,6 +176,11 @@ async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<W
         }
         if let Err(Unreached { failure, .. }) = reach {
             let failure = told(failure);
+            if draft.guesses_numbers(at) {
+                remarks.push(format!(
+                    "{name} is a template of numbers that nothing here says, and ends well with none that was tried: name them in its params"
+                ));
+            }
             remarks.push(format!("{name} can not be executed as it is drafted, how far it goes is a guess: {failure}"));
         }
     }
@@ -249,10 +254,12 @@ fn too_large(all: &[Reached]) -> Option<&Failure> {
     failures.map(|unreached| &unreached.failure).find(|failure| OF_SIZES.contains(&failure.kind))
 }
 
-/// A failure in a line: of a compiler its first error.
+/// A failure in a line: of a compiler its first error, and what its unit lacks.
 fn told(Failure { kind, detail }: &Failure) -> String {
     let line = detail.lines().find(|line| line.contains("error: ")).or_else(|| detail.lines().next());
-    format!("{}: {}", kind.name(), line.unwrap_or_default().trim())
+    let note = detail.lines().find(|line| line.starts_with("note: nothing"));
+    let note = note.map(|note| format!("; {note}")).unwrap_or_default();
+    format!("{}: {}{note}", kind.name(), line.unwrap_or_default().trim())
 }
 
 /// How far a kernel of `whole` goes: launched as it is drafted or, if it does not end well so, by the first of others that it ends well by.

@@ -42,9 +42,11 @@ pub fn settle(draft: &mut Draft, folder: &Path) -> Result<Vec<String>, Error> {
             *draft = whole;
             return Ok(remarks);
         }
-        if try_types(draft)? {
+        let (is_other, unknown) = try_types(draft)?;
+        if is_other {
             found = resolve(draft)?;
         }
+        found.remarks.extend(unknown);
     }
     Ok(found.remarks)
 }
@@ -117,7 +119,7 @@ fn including(draft: &Draft, folder: &Path, project: &Project) -> Result<Option<(
         }
         learn(&mut whole, project);
         let mut found = resolve(&mut whole)?;
-        if !found.is_whole && try_types(&mut whole)? {
+        if !found.is_whole && try_types(&mut whole)?.0 {
             found = resolve(&mut whole)?;
         }
         if found.is_whole {
@@ -145,9 +147,10 @@ fn read(path: &Path) -> std::io::Result<String> {
     source_text(std::fs::read(path)?)
 }
 
-/// Looks for types with which the templates compile that do not compile with those that were taken. Whether a draft is another now.
-fn try_types(draft: &mut Draft) -> Result<bool, Error> {
-    let mut changed = false;
+/// Looks for types with which the templates compile that do not compile with those that were taken. Whether a draft is another now, and what is to
+/// be told of those that compile with none.
+fn try_types(draft: &mut Draft) -> Result<(bool, Vec<String>), Error> {
+    let (mut changed, mut unknown) = (false, Vec::new());
     for index in 0..draft.kernels.len() {
         let compiles = |draft: &Draft| {
             let entry: Vec<String> = draft.kernels.get(index).map(Kernel::instance).into_iter().collect();
@@ -175,8 +178,17 @@ fn try_types(draft: &mut Draft) -> Result<bool, Error> {
         }
         changed |= found;
         if let (false, Some(before), Some(kernel)) = (found, before, draft.kernels.get_mut(index)) {
+            let types = before.template.iter().filter(|one| one.number.is_none() && !one.is_said);
+            let names: Vec<&str> = types.map(|one| one.name.as_str()).collect();
+            if !names.is_empty() {
+                unknown.push(format!(
+                    "{} is a template of types that nothing here says, and compiles with none that was tried: name {} in its entry",
+                    before.name,
+                    names.join(" ")
+                ));
+            }
             *kernel = before;
         }
     }
-    Ok(changed)
+    Ok((changed, unknown))
 }
