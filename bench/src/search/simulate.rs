@@ -220,8 +220,10 @@ impl<'a> Searched<'a> {
         let (known, under_way): (Vec<&Evaluated>, Vec<&Evaluated>) =
             self.evaluated.iter().partition(|one| one.round.saturating_add(ahead) <= round);
         let tried = known.into_iter();
-        let tried =
-            tried.map(|Evaluated { candidate, round, result }| Tried { candidate, round: *round, result: *result });
+        let tried = tried.map(|Evaluated { candidate, round, result }| {
+            let cost = self.measured.costs.get(&candidate.params).copied();
+            Tried { candidate, round: *round, result: *result, cost }
+        });
         (tried.collect(), under_way.into_iter().map(|one| one.candidate.clone()).collect())
     }
 

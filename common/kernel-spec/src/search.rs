@@ -140,6 +140,8 @@ pub struct Tried<'a> {
     /// The round that it was tried in, from zero.
     pub round: u32,
     pub result: Result<Time, FailureKind>,
+    /// What an analytic model says of it, for the problem that it was tried for: [`Space::cost`].
+    pub cost: Option<f64>,
 }
 
 /// The best time of those that were measured to the end. `None`: there is none.
@@ -158,14 +160,20 @@ pub struct Time {
 }
 
 impl<'a> Other<'a> {
-    /// What `outcomes` say of `solver`, problem by problem.
-    fn all(outcomes: &'a [Outcome], solver: &str) -> Vec<Self> {
+    /// What `outcomes` say of `solver`, problem by problem; `cost` is what an analytic model says of a candidate for a problem.
+    fn all(
+        outcomes: &'a [Outcome],
+        solver: &str,
+        cost: impl Fn(&Problem, &[Tried<'a>]) -> Vec<Option<f64>>,
+    ) -> Vec<Self> {
         let mut problems: BTreeMap<&Problem, Vec<&'a Outcome>> = BTreeMap::new();
         for outcome in outcomes {
             problems.entry(&outcome.job.problem).or_default().push(outcome);
         }
         let others = problems.into_iter().map(|(problem, outcomes)| {
-            let tried = Tried::before(u32::MAX, outcomes, solver);
+            let mut tried = Tried::before(u32::MAX, outcomes, solver);
+            let costs = cost(problem, &tried);
+            tried.iter_mut().zip(costs).for_each(|(tried, cost)| tried.cost = cost);
             Self { variables: problem.variables(), tried }
         });
         others.filter(|other| !other.tried.is_empty()).collect()
@@ -195,7 +203,8 @@ impl<'a> Tried<'a> {
             spread_ms: timing.spread_ms,
             pruned: timing.pruned,
         };
-        Self { candidate: &outcome.candidate, round, result: result.map(time).map_err(|failure| failure.kind) }
+        let result = result.map(time).map_err(|failure| failure.kind);
+        Self { candidate: &outcome.candidate, round, result, cost: None }
     }
 }
 

@@ -4,19 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::bundle::SHIPPED_NAMES;
-use crate::search::{Bayes, Searching};
 use crate::{Bundle, KernelSpec, SCATTERED, Solver};
 use bluefin_common::arch::{Architecture, FEATURES, ROWS};
 use bluefin_common::candidate::Candidate;
-use bluefin_common::description::Description;
-use bluefin_common::digest::Digest;
-use bluefin_common::failure::{Failure, FailureKind};
-use bluefin_common::job::Job;
-use bluefin_common::lane::Lane;
 use bluefin_common::method::{CLANG_AND_TRITON, Method};
-use bluefin_common::outcome::{CandidateOutcome, Outcome, Timing};
 use bluefin_common::problem::{ConvProblem, ConvShape, DataType, Direction, GemmProblem, Layout, Problem};
-use bluefin_common::session::{SearchPlan, Stage};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 
@@ -373,109 +365,4 @@ fn what_shares_a_compile_follows_each_other() {
     let runs = 1 + grouped.windows(2).filter(|pair| compiled(&pair[0]) != compiled(&pair[1])).count();
     assert_eq!(runs, of(grouped));
     assert!(of(scattered) > SCATTERED * 9 / 10, "{}", of(scattered));
-}
-
-fn job(problem: &Problem, target: &Target) -> Job {
-    Job {
-        session: "s".parse().unwrap(),
-        stage: Stage::Perf,
-        target: target.clone(),
-        problem: problem.clone(),
-        method: Method::KERNELS,
-        spec: Digest::of(b""),
-        toolchain: "clang".to_string(),
-        candidates: Vec::new(),
-        round: 0,
-        lane: Lane::First,
-    }
-}
-
-/// What came of the candidates of `job`, each of which took so long.
-fn came(job: &Job, ms: impl Fn(&Candidate) -> f64) -> Outcome {
-    let timing = |median_ms| Timing {
-        median_ms,
-        spread_ms: 0.0,
-        samples_ms: vec![median_ms as f32],
-        pruned: false,
-        cold: true,
-        throttled: 0,
-        clock_mhz: 0,
-    };
-    let candidates = job.candidates.iter().map(|one| CandidateOutcome::of(one.clone(), None, Ok(timing(ms(one)))));
-    Outcome::undone(job, Description::default(), candidates.collect(), 0)
-}
-
-#[test]
-fn solvers_that_compete_begin_with_their_defaults_and_go_on_as_far_as_they_may_win() {
-    let shipped = Bundle::shipped().into_iter().map(|bundle| KernelSpec::load(&bundle).unwrap());
-    let spec = &shipped.into_iter().find(|spec| spec.name == "conv-fwd-gpu").unwrap();
-    // 3 x 3, FP16: that of each layer is behind the one in FP32.
-    let problem = &conv_problems(Direction::Forward, 32)[2 * 3 + 1];
-    let target: Target = "sm_90-132".parse().unwrap();
-    let scope = &spec.scope(problem, &target).unwrap().unwrap();
-    let (search, plan) = (&Bayes, &SearchPlan::new("bayes", 64));
-    let searching = Searching { search, plan, problem, spec, scope, priors: None, ahead: 1 };
-    let any = job(problem, &target);
-    let mut outcomes: Vec<Outcome> = Vec::new();
-    let mut sizes: Vec<BTreeMap<String, usize>> = Vec::new();
-    // Direct and ImplicitGemm are far behind whatever a model hopes for; MatrixCore falls behind after four.
-    let ms = |one: &Candidate| match one.solver.trim_start_matches("BluefinConvFwdGpu") {
-        "Direct" | "ImplicitGemm" | "Reference" => 90.0,
-        "MatrixCore" => 1.9,
-        _ => 1.0,
-    };
-    for _ in 0..7 {
-        let rounds = searching.current(&outcomes, &[]).unwrap();
-        assert_eq!(rounds, searching.current(&outcomes, &[]).unwrap(), "whoever plans it plans the same");
-        let jobs: Vec<Job> = rounds.iter().flat_map(|round| round.jobs(&any)).collect();
-        let name = |job: &Job| job.candidates[0].solver.trim_start_matches("BluefinConvFwdGpu").to_string();
-        sizes.push(jobs.iter().map(|job| (name(job), job.candidates.len())).collect());
-        outcomes.extend(jobs.iter().map(|job| came(job, ms)));
-    }
-    let of = |solver: &str| sizes.iter().map(|of| of.get(solver).copied().unwrap_or(0)).collect::<Vec<_>>();
-    for solver in ["Direct", "ImplicitGemm", "Reference"] {
-        assert_eq!(of(solver), [1, 0, 0, 0, 0, 0, 0], "{solver}");
-    }
-    assert_eq!(of("MatrixCore"), [1, 3, 0, 0, 0, 0, 0]);
-    for solver in ["Warpgroup", "WarpgroupChannelsLast", "MatrixCoreChannelsLast"] {
-        assert_eq!(of(solver), [1, 3, 4, 4, 4, 8, 8], "{solver}");
-    }
-    let first = &outcomes[0].candidates[0].candidate;
-    let solver = spec.solvers_for(scope).unwrap().into_iter().find(|solver| solver.name == first.solver).unwrap();
-    assert_eq!(*first, solver.default_candidate());
-}
-
-/// Weight gradients of 3 x 3 convolutions are compiled alike whatever their channels are, but not with another stride.
-#[test]
-fn what_is_compiled_for_a_like_problem_is_known() {
-    let shipped = Bundle::shipped().into_iter().map(|bundle| KernelSpec::load(&bundle).unwrap());
-    let spec = &shipped.into_iter().find(|spec| spec.name == "conv-wrw-gpu").unwrap();
-    let target: Target = "sm_90-132".parse().unwrap();
-    let problem = |channels, stride| {
-        let plain = ConvShape::plain(Direction::BackwardWeights, DataType::Fp16);
-        let sizes = ConvShape { n: 32, c: channels, k: channels, input: [1, 28, 28], filter: [1, 3, 3], ..plain };
-        let shape = ConvShape { stride: [1, stride, stride], pad: [0, 1, 1], ..sizes };
-        Problem::Conv(ConvProblem::new(shape).unwrap())
-    };
-    let scope = |problem: &Problem| spec.scope(problem, &target).unwrap().unwrap();
-    let (plan, here) = (&SearchPlan::new("bayes", 24), &problem(128, 1));
-    let searching =
-        Searching { search: &Bayes, plan, problem: here, spec, scope: &scope(here), priors: None, ahead: 1 };
-    let solver = spec.solver("BluefinConvWrwGpuWarpgroupChannelsLast").unwrap();
-    let compiled = |there: &Problem| {
-        let candidates = spec.candidates(solver, &scope(there), 12).unwrap().points;
-        let tried = came(&Job { candidates: candidates.clone(), ..job(there, &target) }, |_| 1.0);
-        let mut failed = tried.clone();
-        for one in &mut failed.candidates {
-            one.result = Err(Failure::new(FailureKind::CompileError, "no"));
-        }
-        assert!(searching.compiled(solver, &[failed]).is_empty());
-        (candidates.into_iter().collect::<BTreeSet<_>>(), searching.compiled(solver, &[tried]))
-    };
-    let (tried, known) = compiled(&problem(64, 1));
-    assert_eq!((tried.len(), &known), (12, &tried));
-    // Of a number that is no power of two the code knows, and of the stride.
-    for other in [problem(96, 1), problem(64, 2)] {
-        assert_eq!(compiled(&other).1, BTreeSet::new());
-    }
 }

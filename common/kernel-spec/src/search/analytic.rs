@@ -1,4 +1,5 @@
-//! What an analytic model of the architecture makes of a few measured times: how fast another point of the same solver may be.
+//! What an analytic model of the architecture makes of a few measured times: how fast another point of the same solver may be, and which
+//! differences are no news.
 
 use super::{Space, Tried};
 use crate::error::SpecError;
@@ -7,6 +8,23 @@ use crate::error::SpecError;
 pub(super) const SAMPLE: usize = 64;
 /// Points that are looked at to find as many which satisfy the constraints.
 const LOOKED_AT: u64 = 4096;
+
+/// The share of a difference of costs that times are expected to have, as logarithms: a model knows but some of what takes time.
+/// `docs/search.md`
+const FORESEEN: f64 = 0.5;
+/// The largest difference that is believed, as a logarithm: beyond it both are bad, and by how much does not matter.
+const MOST_FORESEEN: f64 = 1.0;
+
+/// The least cost of those that were tried. Infinite: there is no model.
+pub(super) fn least_cost(tried: &[Tried<'_>]) -> f64 {
+    tried.iter().filter_map(|one| one.cost).fold(f64::INFINITY, f64::min)
+}
+
+/// By how much a point of this cost is expected to be slower than one of the cost `least`, as a logarithm; nothing without a model.
+pub(super) fn foreseen(cost: Option<f64>, least: f64) -> f64 {
+    let more = cost.map_or(0.0, |cost| libm::log(cost / least));
+    if more.is_finite() { FORESEEN * more.clamp(-MOST_FORESEEN, MOST_FORESEEN) } else { 0.0 }
+}
 
 /// How fast the best point of `space` may be, if what the model says of `tried` and of other points were in proportion to times: it is a
 /// hope rather than a promise. `None`: nothing ran, or there is no model.
@@ -49,7 +67,7 @@ mod tests {
         let space = Space::listed("S", &["N".to_string()], (1..=40).map(point).collect(), 1);
         let costs: HashMap<Vec<Value>, f64> = (1..=40_i64).map(|n| (point(n), n as f64)).collect();
         let candidates = [16, 4].map(|n| Candidate { solver: "S".to_string(), params: point(n) });
-        let tried = |at: usize, result| Tried { candidate: &candidates[at], round: 0, result };
+        let tried = |at: usize, result| Tried { candidate: &candidates[at], round: 0, result, cost: None };
         let time = |median_ms| Ok(Time { median_ms, spread_ms: 0.0, pruned: false });
         let expected = |space: &Space<'_>, tried: &[Tried<'_>]| expected_ms(space, tried, 7).unwrap();
         assert_eq!(expected(&space, &[tried(0, time(8.0))]), None, "no model");

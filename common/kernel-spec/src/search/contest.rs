@@ -10,9 +10,9 @@ use bluefin_common::session::Stage;
 /// come to is up to some times its best, and what more come to says more. `docs/search.md`
 const BEHIND: [(usize, f64); 3] = [(8, 2.5), (16, 1.6), (usize::MAX, 1.3)];
 /// The same of one whose first candidates a model of the architecture chose: they are nearer to its best.
-const BEHIND_BY_MODEL: [(usize, f64); 4] = [(4, 2.0), (8, 1.5), (16, 1.2), (usize::MAX, 1.1)];
+const BEHIND_BY_MODEL: [(usize, f64); 4] = [(4, 2.0), (8, 1.5), (16, 1.15), (usize::MAX, 1.05)];
 /// The same of one that was further behind than [`NEAR`] in all like problems, of which there are [`LIKE`] or more.
-const BEHIND_IN_LIKE_ONES: [(usize, f64); 2] = [(4, 1.4), (usize::MAX, 1.1)];
+const BEHIND_IN_LIKE_ONES: [(usize, f64); 2] = [(4, 1.4), (usize::MAX, 1.08)];
 /// How many times slower than the best of all solvers the best of one may be and come close to winning.
 const NEAR: f64 = 1.05;
 /// Like problems that tell where a solver stands.
@@ -129,7 +129,7 @@ mod tests {
     fn who_never_came_near_in_like_problems_is_given_up_sooner() {
         for (like, candidates, own_ms, goes_on) in [
             (&[(4, 1.2), (8, 1.1), (16, 1.06)][..], 4, 1.2, false),
-            (&[(4, 1.2), (8, 1.1), (16, 1.06)], 4, 1.1, true),
+            (&[(4, 1.2), (8, 1.1), (16, 1.06)], 4, 1.08, true),
             (&[(4, 1.2), (8, 1.1), (16, 1.06)], 1, 1.4, true),
             (&[(4, 1.2), (8, 1.1), (16, 1.06)], 1, 1.5, false),
             // One in which it came near, one too few, and one where it was hardly tried.
@@ -174,8 +174,9 @@ mod tests {
             (3, 2.1, None, false),
             (4, 1.6, None, false),
             (4, 1.4, None, true),
-            (8, 1.3, None, false),
-            (16, 1.2, None, false),
+            (8, 1.2, None, false),
+            (8, 1.1, None, true),
+            (16, 1.1, None, false),
             (99, 1.0, None, true),
         ] {
             let contest = contest(candidates, Some(own_ms));

@@ -224,9 +224,21 @@ impl Searching<'_> {
     ) -> Result<Proposal, SpecError> {
         let Self { search, plan, spec, scope, problem, .. } = *self;
         let compiled = &self.compiled(solver, others);
-        let (variables, others) = (&problem.variables(), &Other::all(others, &solver.name));
         let (space, seed) = (&Space::of(spec, solver, scope), self.seed(&solver.name));
+        let mut tried = tried.to_vec();
+        for one in &mut tried {
+            one.cost = space.cost(one.candidate)?;
+        }
+        let (tried, others) =
+            (&tried, &Other::all(others, &solver.name, |problem, tried| self.costs(solver, problem, tried)));
+        let variables = &problem.variables();
         search.propose(&Ask { space, tried, under_way, variables, others, compiled, seed, options: &plan.options, n })
+    }
+
+    /// What the model of `solver` says of each of `tried` for another problem. Nothing of what has no value there.
+    fn costs(&self, solver: &Solver, problem: &Problem, tried: &[Tried<'_>]) -> Vec<Option<f64>> {
+        let Ok(Some(there)) = self.spec.scope(problem, self.scope.target()) else { return Vec::new() };
+        tried.iter().map(|one| solver.cost(&one.candidate.params, &there).ok().flatten()).collect()
     }
 
     /// What `others` tried of `solver` that is compiled to the same code objects here.
@@ -320,3 +332,6 @@ fn is_round(job: &Job, number: u32, solver: &str) -> bool {
     let of = job.candidates.first().map(|candidate| candidate.solver.as_str());
     job.stage == Stage::Perf && job.round == number && of == Some(solver)
 }
+
+#[cfg(test)]
+mod tests;

@@ -101,7 +101,7 @@ fn improving(
     let mut known = lessons.ran.clone();
     known.extend(in_region.unwrap_or_default());
     let Known { model, best, deviation: unit } = Known::of(&known, coordinates)?;
-    let short = shortlist(&model, risk.as_ref(), pool, coordinates);
+    let short = shortlist(&model, risk.as_ref(), pool, coordinates, unit);
     let mut doubt = model.doubt(&columns(&short, pool, under_way, coordinates));
     // What is under way will be known by the time that the choice is tried.
     (short.len()..short.len() + under_way.len()).for_each(|at| doubt.learn(at));
@@ -124,13 +124,18 @@ fn improving(
     Some((chosen.into_iter().filter_map(|at| short.get(at).map(|one| one.at)).collect(), expected))
 }
 
-/// The points of the pool with the least expected targets, those that will rather fail behind the others.
-fn shortlist(model: &Model, risk: Option<&Risk>, pool: &Pool, coordinates: &Coordinates) -> Vec<Promising> {
+/// The points of the pool with the least expected targets, those that will rather fail behind the others. Targets of the model are shares of
+/// `unit`.
+fn shortlist(model: &Model, risk: Option<&Risk>, pool: &Pool, coordinates: &Coordinates, unit: f64) -> Vec<Promising> {
     let all = pool.compiled.iter().enumerate();
     let mut short: Vec<Promising> =
         all.map(|(at, is_compiled)| Promising { at, mean: 0.0, chance: 1.0, is_compiled: *is_compiled }).collect();
     let means = model.means(&columns(&short, pool, &[], coordinates));
-    short.iter_mut().zip(means).for_each(|(one, mean)| one.mean = mean);
+    short
+        .iter_mut()
+        .zip(means)
+        .zip(&pool.foreseen)
+        .for_each(|((one, mean), foreseen)| one.mean = mean + foreseen / unit);
     short.sort_by(|a, b| a.mean.total_cmp(&b.mean).then(a.at.cmp(&b.at)));
     short.truncate(PROMISING);
     if let Some(risk) = risk {
@@ -151,8 +156,9 @@ fn columns(points: &[Promising], pool: &Pool, under_way: &[Vec<f64>], coordinate
 
 /// What is known of times.
 struct Known {
+    /// Of targets less what an analytic model foresees of them, which is no news.
     model: Model,
-    /// The least target.
+    /// The least target, what was foreseen included.
     best: f64,
     /// What the model's targets are shares of.
     deviation: f64,
@@ -163,22 +169,24 @@ impl Known {
     fn of(lessons: &[Lesson<'_>], coordinates: &Coordinates) -> Option<Self> {
         let known = pick(lessons, KNOWN);
         let count = known.len() as f64;
-        let mean = known.iter().map(|lesson| lesson.target).sum::<f64>() / count;
-        let squares = known.iter().map(|lesson| (lesson.target - mean) * (lesson.target - mean));
+        let news = |lesson: &Lesson<'_>| lesson.target - lesson.foreseen;
+        let mean = known.iter().map(|lesson| news(lesson)).sum::<f64>() / count;
+        let squares = known.iter().map(|lesson| (news(lesson) - mean).powi(2));
         let deviation = (squares.sum::<f64>() / count).sqrt();
         if deviation.is_nan() || deviation <= 0.0 {
             return None;
         }
         let parts = |lessons: &[&Lesson<'_>]| -> (Columns, Vec<f64>) {
             let places: Vec<&Vec<f64>> = lessons.iter().map(|lesson| &lesson.place).collect();
-            let targets = lessons.iter().map(|lesson| (lesson.target - mean) / deviation);
+            let targets = lessons.iter().map(|lesson| (news(lesson) - mean) / deviation);
             (Columns::of(&places, coordinates.count()), targets.collect())
         };
         let few: Vec<&Lesson<'_>> = pick(&known, FITTED).into_iter().copied().collect();
         let (points, targets) = parts(&few);
         let scales = fit(&points, &targets, coordinates, MOST_NOISE);
         let (points, targets) = parts(&known);
-        let best = targets.iter().copied().fold(f64::INFINITY, f64::min);
+        let least = known.iter().map(|lesson| lesson.target).fold(f64::INFINITY, f64::min);
+        let best = (least - mean) / deviation;
         Some(Self { model: Model::of(&points, &targets, coordinates, &scales)?, best, deviation })
     }
 }

@@ -66,7 +66,7 @@ mod tests {
         let tried = candidates.iter().zip(times).zip(0..).map(|((candidate, ms), at)| {
             let time = Time { median_ms: *ms, spread_ms: 0.0, pruned: false };
             let result = if *ms > 0.0 { Ok(time) } else { Err(FailureKind::Hang) };
-            Tried { candidate, round: at / 8, result }
+            Tried { candidate, round: at / 8, result, cost: None }
         });
         left(&tried.collect::<Vec<_>>(), valid, expected)
     }

@@ -5,6 +5,7 @@ use bluefin_common::failure::FailureKind;
 
 use super::coordinates::Coordinates;
 use crate::search::Tried;
+use crate::search::analytic::{foreseen, least_cost};
 
 /// Candidates that a model knows at most.
 pub const KNOWN: usize = 200;
@@ -24,6 +25,8 @@ pub struct Lesson<'a> {
     pub place: Vec<f64>,
     /// The logarithm of its time over the best one, squashed where it is large; of one that was cut short, that of its bound.
     pub target: f64,
+    /// What of the target an analytic model foresees.
+    pub foreseen: f64,
     /// It was measured to the end.
     whole: bool,
 }
@@ -43,9 +46,11 @@ impl<'a> Lessons<'a> {
         let mut lessons = Self::default();
         let times = tried.iter().filter_map(|tried| tried.result.ok());
         let best = times.filter(|time| !time.pruned).map(|time| time.median_ms).fold(f64::INFINITY, f64::min);
-        for Tried { candidate, result, .. } in tried {
+        let least = least_cost(tried);
+        for Tried { candidate, result, cost, .. } in tried {
             let Some(place) = coordinates.place_of(&candidate.params, there) else { continue };
-            let lesson = |target, whole| Lesson { candidate, place, target, whole };
+            let foreseen = foreseen(*cost, least);
+            let lesson = |target, whole| Lesson { candidate, place, target, foreseen, whole };
             match result {
                 Ok(time) => lessons.ran.push(lesson(libm::log(time.median_ms / best).max(0.0), !time.pruned)),
                 Err(kind) if is_own_fault(*kind) => lessons.failed.push(lesson(0.0, false)),

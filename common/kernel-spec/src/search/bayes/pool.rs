@@ -8,6 +8,7 @@ use bluefin_common::value::Value;
 
 use super::coordinates::Coordinates;
 use crate::error::SpecError;
+use crate::search::analytic::{foreseen, least_cost};
 use crate::search::{Ask, Space};
 
 /// Random points.
@@ -20,12 +21,14 @@ const VALUES: usize = 64;
 const NEIGHBOURS: usize = 1024;
 
 /// Untried points, none twice.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Pool {
     /// The neighbours, then the random ones.
     pub candidates: Vec<Candidate>,
     /// Where each lies.
     pub places: Vec<Vec<f64>>,
+    /// What an analytic model foresees of the target of each.
+    pub foreseen: Vec<f64>,
     /// How many are neighbours.
     pub near: usize,
     /// Which are compiled already.
@@ -36,7 +39,7 @@ impl Pool {
     /// Neighbours of `best`, those of `elsewhere` and compiled ones that are points of this space as well, and random points of the space.
     ///
     /// # Errors
-    /// A constraint that has no value for a point.
+    /// A constraint or a cost that has no value for a point.
     pub fn of(
         ask: &Ask<'_>,
         best: &[&Candidate],
@@ -52,10 +55,14 @@ impl Pool {
         let near = near.filter(|candidate| ask.space.holds(candidate));
         let random = ask.space.draw(&seed(ask), RANDOM, LOOKED_AT)?;
         let mut known: HashSet<Candidate> = ask.known().into_iter().cloned().collect();
-        let mut pool = Self { candidates: Vec::new(), places: Vec::new(), near: 0, compiled: Vec::new() };
+        let mut pool = Self::default();
         pool.add(near, &mut known, coordinates);
         pool.near = pool.candidates.len();
         pool.add(random, &mut known, coordinates);
+        let least = least_cost(ask.tried);
+        for candidate in &pool.candidates {
+            pool.foreseen.push(foreseen(ask.space.cost(candidate)?, least));
+        }
         pool.compiled = pool.candidates.iter().map(|candidate| ask.compiled.contains(candidate)).collect();
         Ok(pool)
     }
