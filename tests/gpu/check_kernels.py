@@ -29,7 +29,8 @@ import time
 
 from libcuda import Driver, Module, launcher
 
-FORMATS = {"FP16": "e", "FP32": "f"}
+# BF16 is the upper half of FP32.
+FORMATS = {"FP16": "e", "FP32": "f", "BF16": "H"}
 TOOLS = {
     # Reads and writes beyond an allocation meet the padding, not the next one.
     "memcheck": ["--padding", "4096"],
@@ -70,15 +71,24 @@ def cases_of(folder):
 def packed(buffer, seed):
     """Uniform in [-1, 1], the same in every process."""
     values = random.Random(seed)
-    form = f"{buffer['length']}{FORMATS[buffer['type']]}"
-    return struct.pack(form, *(values.uniform(-1, 1) for _ in range(buffer["length"])))
+    numbers = [values.uniform(-1, 1) for _ in range(buffer["length"])]
+    if buffer["type"] == "BF16":
+        return b"".join(struct.pack("<f", number)[2:] for number in numbers)
+    return struct.pack(f"<{len(numbers)}{FORMATS[buffer['type']]}", *numbers)
 
 
-def far(got, want, form, tolerance):
+def unpacked(data, element):
+    """The numbers of an array of that type."""
+    if element == "BF16":
+        return (struct.unpack("<f", b"\0\0" + data[at : at + 2])[0] for at in range(0, len(data), 2))
+    return (number for (number,) in struct.iter_unpack("<" + FORMATS[element], data))
+
+
+def far(got, want, element, tolerance):
     """How far the worst element is from the reference, in units of what is allowed; NaN counts as infinitely far."""
     worst = 0.0
-    for got, want in zip(struct.iter_unpack(form, got), struct.iter_unpack(form, want)):
-        off = abs(got[0] - want[0]) / (tolerance["absolute"] + tolerance["relative"] * abs(want[0]))
+    for got, want in zip(unpacked(got, element), unpacked(want, element)):
+        off = abs(got - want) / (tolerance["absolute"] + tolerance["relative"] * abs(want))
         worst = math.inf if math.isnan(off) else max(worst, off)
     return worst
 
@@ -89,7 +99,7 @@ class Bench:
     def __init__(self, driver, folder, problem, wanted, tool):
         self.driver, self.folder, self.problem, self.wanted, self.tool = driver, folder, problem, wanted, tool
         self.out = next(i for i, buffer in enumerate(problem["buffers"]) if buffer["role"] == "output")
-        self.form = "<" + FORMATS[problem["buffers"][self.out]["type"]]
+        self.element = problem["buffers"][self.out]["type"]
         self.buffers = []
         for index, buffer in enumerate(problem["buffers"]):
             self.buffers.append(0)
@@ -101,7 +111,7 @@ class Bench:
     def run(self, case):
         """What is wrong with the candidate; empty if nothing is."""
         of = self.problem["cases"][case.index]
-        size = struct.calcsize(self.form) * self.problem["buffers"][self.out]["length"]
+        size = struct.calcsize(FORMATS[self.element]) * self.problem["buffers"][self.out]["length"]
         space = max(of["workspace"], 1)
         module = Module(self.driver, self.folder / of["file"])
         out, workspace = self.driver.allocate(size), self.driver.allocate(space)
@@ -121,7 +131,7 @@ class Bench:
         module.unload()
         if self.tool == REFERENCE:
             self.wanted.write_bytes(got)
-        off = far(got, self.wanted.read_bytes(), self.form, self.problem["tolerance"])
+        off = far(got, self.wanted.read_bytes(), self.element, self.problem["tolerance"])
         return f"wrong: {off:.3g} of what is allowed" if off > 1 else ""
 
 
