@@ -13,6 +13,7 @@ use crate::Bundle;
 use crate::data::{self, MAX_ALL_DATA, MAX_DATA};
 use crate::error::SpecError;
 use crate::format::RawSpec;
+use crate::project::{MOST_ABOVE, project_root};
 use crate::rules::{CLANG, TRITON};
 use crate::shim::{self, Dialect};
 
@@ -26,6 +27,8 @@ pub(super) const MAX_FILES: usize = 256;
 const MAX_NAME: usize = 128;
 /// Most folders above a file.
 const MAX_FOLDERS: usize = 8;
+/// Why a file above a spec is not read.
+const OUTSIDE: &str = "it lies outside the project of the spec: the folder above with .git or the like, or else the uppermost with a licence, a readme or a build file";
 /// How files end that a spec may name in folders above its own: nothing else is read there.
 const SOURCES: [&str; 14] = ["h", "hpp", "hh", "hxx", "cuh", "inl", "inc", "ipp", "tpp", "c", "cc", "cpp", "cu", "hip"];
 
@@ -48,11 +51,15 @@ impl Bundle {
         // A user may name a spec through links; what the spec names is beside it.
         let real = folder.canonicalize().map_err(|source| fail(folder, source))?;
         let spec = RawSpec::parse(&toml)?;
+        let root = project_root(&real);
         let mut files = BTreeMap::new();
         for NamedFile { name, up } in file_names(&spec)? {
             let beside = folder.join("../".repeat(up)).join(&name);
             let shared = SHARED.iter().find(|(shared, _)| *shared == name);
             let above = real.ancestors().nth(up).unwrap_or(Path::new("/"));
+            if up > 0 && !root.as_ref().is_some_and(|root| above.starts_with(root)) {
+                return Err(fail(&beside, io::Error::other(OUTSIDE)));
+            }
             let bytes = match (child_file::read(above, &name, MAX_FILE), shared) {
                 (Err(ChildFileError::Missing { .. }), Some((_, text))) => text.as_bytes().to_vec(),
                 (Err(error), _) => return Err(fail(&beside, error.into())),
@@ -227,7 +234,10 @@ pub(super) fn file_names(spec: &RawSpec) -> Result<Vec<NamedFile>, SpecError> {
         Ok(NamedFile { name: name.clone(), up: 0 })
     };
     let sources = spec.sources().map(|(_, source)| beside(source));
-    let includes = spec.includes.iter().take(MAX_FILES).map(|path| included(path));
+    // Others have no names for them.
+    let is_of_clang = spec.sources().any(|(toolchain, _)| toolchain == CLANG);
+    let includes =
+        spec.includes.iter().take(MAX_FILES).map(|path| if is_of_clang { included(path) } else { beside(path) });
     let names: Vec<NamedFile> =
         sources.chain(includes).chain(spec.spaces.iter().map(beside)).collect::<Result<_, _>>()?;
     let is_hidden = |(at, file): (usize, &NamedFile)| {
@@ -252,7 +262,7 @@ fn included(path: &str) -> Result<NamedFile, SpecError> {
     let up = (path.len() - name.len()) / "../".len();
     check_name(name)?;
     let is_source = name.rsplit_once('.').is_some_and(|(_, ending)| SOURCES.contains(&ending));
-    if up > MAX_FOLDERS || up > 0 && !is_source {
+    if up > MOST_ABOVE || up > 0 && !is_source {
         return Err(SpecError::FileName { found: path.chars().take(MAX_NAME).collect() });
     }
     Ok(NamedFile { name: name.to_string(), up })

@@ -11,8 +11,8 @@ pub enum SpecError {
     #[error("{}: {source}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
     #[error(
-        "file name: found {found:?}, expected 1 to 128 of A-Z a-z 0-9 . _ - + , and blanks, without a leading dot, beside the spec or in folders there (pkg/file.py); includes also \
-         in folders above (../common/file.h)"
+        "file name: found {found:?}, expected 1 to 128 of A-Z a-z 0-9 . _ - + \",\" and blanks, without a leading dot, beside the spec or in folders there (pkg/file.py); includes of \
+         clang's specs that end as sources do also up to eight folders above (../common/file.h)"
     )]
     FileName { found: String },
     #[error("{what}: found {found} bytes, expected at most {limit}")]

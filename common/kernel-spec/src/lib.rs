@@ -25,6 +25,7 @@ mod mistake_tests;
 mod permutation;
 mod place;
 mod points;
+mod project;
 mod recipe;
 mod rules;
 mod scope;
@@ -45,6 +46,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::project::project_root;
 pub use build::{ArgumentKind, Build, Typed};
 pub use bundle::{may_be_include, source_text};
 pub use candidates::{Candidates, SCATTERED};

@@ -1,33 +1,20 @@
 //! The project that a source lies in: headers that it includes from other folders, and files that launch its kernels.
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::path::{Component, Path, PathBuf};
 
+use bluefin_common::child_file;
 use bluefin_kernel_spec::draft::{is_included, kernels_in};
-use bluefin_kernel_spec::{may_be_include, source_text};
+use bluefin_kernel_spec::{may_be_include, project_root, source_text};
 
-/// What is in the folder of a project that is under version control.
-const MARKS: [&str; 3] = [".git", ".hg", ".svn"];
-/// What is in the uppermost folder of others.
-const SIGNS: [&str; 10] = [
-    "LICENSE",
-    "LICENSE.txt",
-    "LICENSE.md",
-    "COPYING",
-    "README",
-    "README.md",
-    "README.rst",
-    "setup.py",
-    "CMakeLists.txt",
-    "Makefile",
-];
-/// Folders above that of the source, one of which may be the project's.
-const MOST_ABOVE: usize = 8;
 /// Files and folders that are looked at, and files that are read for launches.
 const MOST_ENTRIES: usize = 40_000;
 const MOST_READ: usize = 4_000;
 /// Bytes of a file that is read.
 const MAX_TEXT: u64 = 1 << 20;
+/// Bytes of all that are read for launches.
+const MOST_TEXT: usize = 64 << 20;
 /// Files with launches of a kernel that are taken.
 const MOST_LAUNCHING: usize = 16;
 
@@ -35,63 +22,84 @@ const MOST_LAUNCHING: usize = 16;
 pub(super) struct Project {
     /// That of the source.
     folder: PathBuf,
-    /// From there, the nearest first.
+    /// Nothing above it is read.
+    root: PathBuf,
+    /// From the folder of the source, the nearest first.
     files: Vec<String>,
+    /// The same with their texts, once these are asked for.
+    texts: OnceCell<Vec<(String, String)>>,
 }
 
 impl Project {
-    /// Of a source in `folder`.
+    /// Of a source in `folder`. Where nothing says that there is one, it is that folder alone.
     pub(super) fn of(folder: &Path) -> Self {
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
-        let files = root(&folder).map(|root| listed(root, &folder)).unwrap_or_default();
-        Self { folder, files }
+        let root = project_root(&folder);
+        let files = root.as_ref().map(|root| listed(root, &folder)).unwrap_or_default();
+        Self { root: root.unwrap_or_else(|| folder.clone()), folder, files, texts: OnceCell::new() }
     }
 
     /// The header that `from`, a path from the source's folder, includes as `include`: its path from there, and its text. That is where the path
     /// leads to, or else the nearest that a compiler would find in some folder.
     pub(super) fn header(&self, from: &str, include: &str) -> Option<(String, String)> {
-        let beside = self.folder.join(from).parent()?.join(include);
-        let exact = relative(&self.folder, &plain(&beside));
-        if let Some(text) = self.read(&exact) {
-            return Some((exact, text));
-        }
         let ending = Path::new(include.trim_start_matches("../"));
-        let found = self.files.iter().find(|path| Path::new(path).ends_with(ending))?;
-        Some((found.clone(), self.read(found)?))
+        if ending.is_absolute() || ending.file_name().is_none() {
+            return None;
+        }
+        let exact = relative(&self.folder, &plain(&self.folder.join(from).parent()?.join(include)));
+        let near = self.files.iter().filter(|path| Path::new(path).ends_with(ending));
+        let mut found = std::iter::once(&exact).chain(near);
+        found.find_map(|path| Some((path.clone(), self.read(path)?)))
     }
 
     /// The texts of other files that name `kernel`, which `source` defines. Where others define one of that name as well, those alone that include
     /// `source`.
     pub(super) fn launching(&self, source: &str, kernel: &str) -> Vec<String> {
         let (mut including, mut others, mut is_only) = (Vec::new(), Vec::new(), true);
-        for path in self.files.iter().filter(|path| *path != source).take(MOST_READ) {
-            let Some(text) = self.read(path).filter(|text| text.contains(kernel)) else { continue };
-            is_only &= !text.contains("__global__") || !kernels_in(&text).iter().any(|name| name == kernel);
-            if is_included(&text, source) { including.push(text) } else { others.push(text) }
+        let naming = self.texts().iter().filter(|(path, text)| path != source && has_word(text, kernel));
+        for (_, text) in naming {
+            is_only &= !text.contains("__global__") || !kernels_in(text).iter().any(|name| name == kernel);
+            let of = if is_included(text, source) { &mut including } else { &mut others };
+            if of.len() < MOST_LAUNCHING {
+                of.push(text.clone());
+            }
         }
         including.extend(others.into_iter().filter(|_| is_only));
         including.truncate(MOST_LAUNCHING);
         including
     }
 
+    fn texts(&self) -> &[(String, String)] {
+        self.texts.get_or_init(|| {
+            let mut left = MOST_TEXT;
+            let read = self.files.iter().take(MOST_READ).map_while(|path| {
+                let text = self.read(path).unwrap_or_default();
+                left = left.checked_sub(text.len())?;
+                Some((path.clone(), text))
+            });
+            read.collect()
+        })
+    }
+
     fn read(&self, path: &str) -> Option<String> {
-        let whole = self.folder.join(path);
+        let name = path.trim_start_matches("../");
+        let above = self.folder.ancestors().nth((path.len() - name.len()) / "../".len())?;
+        if !above.starts_with(&self.root) || !may_be_include(path) {
+            return None;
+        }
         // A spec reads through no links.
-        let is_fine = may_be_include(path)
-            && whole.canonicalize().is_ok_and(|real| real == plain(&whole))
-            && whole.metadata().is_ok_and(|found| found.is_file() && found.len() <= MAX_TEXT);
-        if is_fine { source_text(std::fs::read(whole).ok()?).ok() } else { None }
+        source_text(child_file::read(above, name, MAX_TEXT).ok()?).ok()
     }
 }
 
-/// The folder of the project that has `folder`; `None` where nothing says that there is one.
-fn root(folder: &Path) -> Option<&Path> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let is_own = |above: &&Path| Some(*above) != home.as_deref() && above.parent().is_some();
-    let above: Vec<&Path> = folder.ancestors().take(MOST_ABOVE + 1).take_while(is_own).collect();
-    let has = |folder: &Path, names: &[&str]| names.iter().any(|name| folder.join(name).exists());
-    let marked = above.iter().find(|folder| has(folder, &MARKS));
-    marked.or_else(|| above.iter().rev().find(|folder| has(folder, &SIGNS))).copied()
+/// Whether `text` has `word`, and not as a part of another one.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let bytes = text.as_bytes();
+    text.match_indices(word).any(|(at, _)| {
+        let before = at.checked_sub(1).and_then(|at| bytes.get(at));
+        !is_part(before) && !is_part(bytes.get(at + word.len()))
+    })
 }
 
 /// The files below `root` that a source may include or that may launch its kernels, by their paths from `folder`.
@@ -101,6 +109,10 @@ fn listed(root: &Path, folder: &Path) -> Vec<String> {
     while let Some(at) = waiting.pop_front() {
         for entry in std::fs::read_dir(at).into_iter().flatten().flatten() {
             seen += 1;
+            if seen > MOST_ENTRIES {
+                waiting.clear();
+                break;
+            }
             let (path, kind) = (entry.path(), entry.file_type());
             let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
             match kind {
@@ -108,9 +120,6 @@ fn listed(root: &Path, folder: &Path) -> Vec<String> {
                 Ok(kind) if kind.is_file() && !is_hidden => found.push(relative(folder, &path)),
                 _ => {}
             }
-        }
-        if seen > MOST_ENTRIES {
-            break;
         }
     }
     // What is not above, and no source, is never wanted.
@@ -165,6 +174,14 @@ mod tests {
         assert_eq!(header("k.cu", "own/tools.h").as_deref(), Some("../../include/own/tools.h"));
         assert_eq!(header("../../include/own/tools.h", "../../src/common.h").as_deref(), Some("../common.h"));
         assert_eq!(header("k.cu", "none.h"), None);
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("other.h"), "not ours").unwrap();
+        let other = outside.path().join("other.h");
+        for include in [other.to_str().unwrap(), "", "..", "../../../../../../../../etc/hosts.h"] {
+            assert_eq!(header("k.cu", include), None, "{include}");
+        }
+        let up = format!("../../../{}/other.h", outside.path().file_name().unwrap().to_str().unwrap());
+        assert_eq!(header("k.cu", &up), None, "above the project");
         assert_eq!(project.launching("k.cu", "scale"), ["scale<8><<<1, 2>>>(p);\n"]);
         // Two kernels of one name.
         write("src/other.cu", "__global__ void scale(int* p) { }\n");
@@ -175,6 +192,6 @@ mod tests {
         std::fs::remove_file(folder.path().join("README.md")).unwrap();
         let alone = Project::of(&folder.path().join("src/k"));
         assert_eq!(alone.header("k.cu", "own/tools.h"), None);
-        assert_eq!(alone.header("k.cu", "../common.h").map(|(_, text)| text).as_deref(), Some("above"));
+        assert_eq!(alone.header("k.cu", "../common.h"), None);
     }
 }
