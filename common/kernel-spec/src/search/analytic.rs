@@ -15,14 +15,19 @@ const FORESEEN: f64 = 0.5;
 /// The largest difference that is believed, as a logarithm: beyond it both are bad, and by how much does not matter.
 const MOST_FORESEEN: f64 = 1.0;
 
-/// The least cost of those that were tried. Infinite: there is no model.
-pub(super) fn least_cost(tried: &[Tried<'_>]) -> f64 {
-    tried.iter().filter_map(|one| one.cost).fold(f64::INFINITY, f64::min)
+/// The least of some costs, with which others are compared. Infinite: there is no model.
+pub(super) fn least_cost(costs: impl Iterator<Item = Option<f64>>) -> f64 {
+    costs.flatten().filter(|cost| *cost > 0.0).fold(f64::INFINITY, f64::min)
+}
+
+/// That of those which ran.
+pub(super) fn least_cost_of(tried: &[Tried<'_>]) -> f64 {
+    least_cost(tried.iter().filter(|one| one.result.is_ok()).map(|one| one.cost))
 }
 
 /// By how much a point of this cost is expected to be slower than one of the cost `least`, as a logarithm; nothing without a model.
 pub(super) fn foreseen(cost: Option<f64>, least: f64) -> f64 {
-    let more = cost.map_or(0.0, |cost| libm::log(cost / least));
+    let more = cost.filter(|cost| *cost > 0.0).map_or(0.0, |cost| libm::log(cost / least));
     if more.is_finite() { FORESEEN * more.clamp(-MOST_FORESEEN, MOST_FORESEEN) } else { 0.0 }
 }
 

@@ -227,7 +227,7 @@ impl Searching<'_> {
         let (space, seed) = (&Space::of(spec, solver, scope), self.seed(&solver.name));
         let mut tried = tried.to_vec();
         for one in &mut tried {
-            one.cost = space.cost(one.candidate)?;
+            one.cost = space.cost(one.candidate).ok().flatten();
         }
         let (tried, others) =
             (&tried, &Other::all(others, &solver.name, |problem, tried| self.costs(solver, problem, tried)));

@@ -171,7 +171,7 @@ impl Known {
         let count = known.len() as f64;
         let news = |lesson: &Lesson<'_>| lesson.target - lesson.foreseen;
         let mean = known.iter().map(|lesson| news(lesson)).sum::<f64>() / count;
-        let squares = known.iter().map(|lesson| (news(lesson) - mean).powi(2));
+        let squares = known.iter().map(|lesson| (news(lesson) - mean) * (news(lesson) - mean));
         let deviation = (squares.sum::<f64>() / count).sqrt();
         if deviation.is_nan() || deviation <= 0.0 {
             return None;

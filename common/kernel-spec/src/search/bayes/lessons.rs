@@ -5,7 +5,7 @@ use bluefin_common::failure::FailureKind;
 
 use super::coordinates::Coordinates;
 use crate::search::Tried;
-use crate::search::analytic::{foreseen, least_cost};
+use crate::search::analytic::{foreseen, least_cost_of};
 
 /// Candidates that a model knows at most.
 pub const KNOWN: usize = 200;
@@ -46,10 +46,11 @@ impl<'a> Lessons<'a> {
         let mut lessons = Self::default();
         let times = tried.iter().filter_map(|tried| tried.result.ok());
         let best = times.filter(|time| !time.pruned).map(|time| time.median_ms).fold(f64::INFINITY, f64::min);
-        let least = least_cost(tried);
+        let least = least_cost_of(tried);
         for Tried { candidate, result, cost, .. } in tried {
             let Some(place) = coordinates.place_of(&candidate.params, there) else { continue };
-            let foreseen = foreseen(*cost, least);
+            // Of one that failed there is no time that costs could foresee.
+            let foreseen = if result.is_ok() { foreseen(*cost, least) } else { 0.0 };
             let lesson = |target, whole| Lesson { candidate, place, target, foreseen, whole };
             match result {
                 Ok(time) => lessons.ran.push(lesson(libm::log(time.median_ms / best).max(0.0), !time.pruned)),

@@ -8,7 +8,7 @@ use bluefin_common::value::Value;
 
 use super::coordinates::Coordinates;
 use crate::error::SpecError;
-use crate::search::analytic::{foreseen, least_cost};
+use crate::search::analytic::{foreseen, least_cost, least_cost_of};
 use crate::search::{Ask, Space};
 
 /// Random points.
@@ -39,7 +39,7 @@ impl Pool {
     /// Neighbours of `best`, those of `elsewhere` and compiled ones that are points of this space as well, and random points of the space.
     ///
     /// # Errors
-    /// A constraint or a cost that has no value for a point.
+    /// A constraint that has no value for a point.
     pub fn of(
         ask: &Ask<'_>,
         best: &[&Candidate],
@@ -59,10 +59,11 @@ impl Pool {
         pool.add(near, &mut known, coordinates);
         pool.near = pool.candidates.len();
         pool.add(random, &mut known, coordinates);
-        let least = least_cost(ask.tried);
-        for candidate in &pool.candidates {
-            pool.foreseen.push(foreseen(ask.space.cost(candidate)?, least));
-        }
+        let costs: Vec<Option<f64>> = pool.candidates.iter().map(|one| ask.space.cost(one).ok().flatten()).collect();
+        // Where nothing ran, others teach what is compared with the best of the pool.
+        let has_run = ask.tried.iter().any(|tried| tried.result.is_ok());
+        let least = if has_run { least_cost_of(ask.tried) } else { least_cost(costs.iter().copied()) };
+        pool.foreseen = costs.into_iter().map(|cost| foreseen(cost, least)).collect();
         pool.compiled = pool.candidates.iter().map(|candidate| ask.compiled.contains(candidate)).collect();
         Ok(pool)
     }
