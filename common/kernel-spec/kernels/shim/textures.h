@@ -1,6 +1,6 @@
 // Textures and surfaces as memory that is read and written without the hardware's samplers: an object is what it points to and how large that is, a
-// structure by value. Filters and borders are what a host sets, which is left out: the nearest texel is taken, and what is outside has that of the
-// edge.
+// structure by value. Filters and borders are what a host sets, which is left out: the nearest texel is taken, and what is outside of a texture has
+// that of the edge. Modes of what is outside of a surface are not looked at.
 #pragma once
 
 struct bluefin_texture {
@@ -8,12 +8,14 @@ struct bluefin_texture {
     int width, height, depth;
     bluefin_texture() = default;
     BLUEFIN_MEMBER_OF_BOTH constexpr bluefin_texture(unsigned long long) : texels(nullptr), width(0), height(0), depth(0) {}
+    BLUEFIN_MEMBER_OF_BOTH constexpr explicit operator bool() const { return texels; }
 };
 struct bluefin_surface {
     float* texels;
     int width, height, depth;
     bluefin_surface() = default;
     BLUEFIN_MEMBER_OF_BOTH constexpr bluefin_surface(unsigned long long) : texels(nullptr), width(0), height(0), depth(0) {}
+    BLUEFIN_MEMBER_OF_BOTH constexpr explicit operator bool() const { return texels; }
 };
 
 BLUEFIN_DEVICE int bluefin_texel(float at, int size) {
@@ -26,7 +28,9 @@ BLUEFIN_DEVICE size_t bluefin_texel(bluefin_texture from, float x, float y, floa
 }
 template <class T> BLUEFIN_DEVICE T bluefin_sample(bluefin_texture from, size_t at) { return ((const T*)from.texels)[at]; }
 
-template <class T> BLUEFIN_DEVICE T tex1Dfetch(bluefin_texture from, int x) { return bluefin_sample<T>(from, x); }
+template <class T> BLUEFIN_DEVICE T tex1Dfetch(bluefin_texture from, int x) {
+    return x < 0 || x >= from.width * from.height * from.depth ? T{} : bluefin_sample<T>(from, x);
+}
 template <class T> BLUEFIN_DEVICE T tex1D(bluefin_texture from, float x) {
     return bluefin_sample<T>(from, bluefin_texel(x, from.width));
 }

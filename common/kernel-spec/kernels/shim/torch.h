@@ -18,14 +18,19 @@ class TensorBase;
 template <class T> struct DefaultPtrTraits { using PtrType = T*; };
 template <class T> struct RestrictPtrTraits { using PtrType = T*; };
 
-// Of floats of 16 bits sums are of 32.
-template <class T, bool = true> struct AccumulateType { using type = T; };
-template <bool Gpu> struct AccumulateType<__half, Gpu> { using type = float; };
+// What is computed in: of floats of 16 bits those of 32.
+template <class T> struct OpMathType { using type = T; };
+template <> struct OpMathType<__half> { using type = float; };
 #if __clang_major__ >= 19
-template <bool Gpu> struct AccumulateType<bluefin_bfloat, Gpu> { using type = float; };
+template <> struct OpMathType<bluefin_bfloat> { using type = float; };
 #endif
+template <class T> using opmath_type = typename OpMathType<T>::type;
+// What sums are of: of integers those of 64 bits as well.
+template <class T, bool = true, bool = __is_integral(T)> struct AccumulateType { using type = opmath_type<T>; };
+template <class T, bool Gpu> struct AccumulateType<T, Gpu, true> { using type = long; };
+template <bool Gpu> struct AccumulateType<bool, Gpu, true> { using type = bool; };
+template <> struct AccumulateType<float, false, false> { using type = double; };
 template <class T, bool Gpu = true> using acc_type = typename AccumulateType<T, Gpu>::type;
-template <class T> using opmath_type = typename AccumulateType<T>::type;
 
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class index_t = long long> struct TensorAccessor {
     T* elements;

@@ -12,14 +12,23 @@ impl Draft {
         self.kernels.iter().enumerate().filter(move |(_, kernel)| is_open(kernel)).map(|(at, _)| at)
     }
 
-    /// Takes what files of other folders, `texts`, say of the launches of a kernel, where its own files do not: arguments of its template, blocks and
+    /// Takes what other files of the project, `texts`, say of the launches of a kernel, where its own files do not: arguments of its template, blocks and
     /// grids.
     pub fn learn_launches(&mut self, kernel: usize, texts: &[String]) {
         let Some(kernel) = self.kernels.get_mut(kernel) else { return };
         let own = self.texts.iter().map(String::as_str);
         let others = texts.iter().map(String::as_str);
         if kernel.template.iter().any(|one| !one.is_said) {
+            // What its own files say stays.
+            let (said, before) = (kernel.template.clone(), std::mem::take(&mut kernel.instances));
             instances::as_launched(vec![&mut *kernel], own.clone(), others.clone());
+            for (at, parameter) in said.into_iter().enumerate().filter(|(_, parameter)| parameter.is_said) {
+                kernel.instances.iter_mut().filter_map(|arguments| arguments.get_mut(at)).for_each(|one| *one = None);
+                kernel.template.get_mut(at).into_iter().for_each(|one| one.clone_from(&parameter));
+            }
+            if kernel.instances.is_empty() {
+                kernel.instances = before;
+            }
         }
         if kernel.shape.said.is_none() {
             said::set([kernel], own.chain(others));

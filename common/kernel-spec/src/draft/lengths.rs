@@ -56,7 +56,7 @@ pub(super) fn sizes(kernels: &[Kernel]) -> BTreeMap<String, i64> {
     order.iter().enumerate().map(|(at, name)| ((*name).to_string(), value(at, name))).collect()
 }
 
-/// The same for kernels that want whole tiles: multiples of these, which are as many of a tile as primes say, so that no two products are alike.
+/// The same for kernels that want whole tiles: multiples of these, a prime number of tiles each, so that no two products are alike.
 const TILES: [i64; 6] = [128 * 3, 128 * 5, 64 * 7, 64 * 11, 64 * 13, 64 * 17];
 /// What a size is that counts a few: the width of a mask, a radius.
 const FEW_OF_A_SIZE: i64 = 5;
