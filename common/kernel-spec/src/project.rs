@@ -50,6 +50,8 @@ mod tests {
     fn a_project_is_as_large_as_its_signs_say_and_nobody_elses() {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
+        // Whatever lies above it on this machine.
+        set_permissions(&real, Permissions::from_mode(0o777)).unwrap();
         let source = real.join("all/one/src");
         create_dir_all(&source).unwrap();
         assert_eq!(project_root(&source), None);

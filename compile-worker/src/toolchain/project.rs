@@ -151,6 +151,8 @@ fn relative(folder: &Path, path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -188,8 +190,9 @@ mod tests {
         assert!(Project::of(&folder.path().join("src/k")).launching("k.cu", "scale").is_empty());
         write("src/all.cu", "#include \"k/k.cu\"\nvoid f() { scale<4><<<1, 2>>>(p); }\n");
         assert_eq!(Project::of(&folder.path().join("src/k")).launching("k.cu", "scale").len(), 1);
-        // Nothing says that they belong together.
+        // Nothing says that they belong together, whatever lies above them on this machine.
         std::fs::remove_file(folder.path().join("README.md")).unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let alone = Project::of(&folder.path().join("src/k"));
         assert_eq!(alone.header("k.cu", "own/tools.h"), None);
         assert_eq!(alone.header("k.cu", "../common.h"), None);
