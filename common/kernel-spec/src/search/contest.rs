@@ -10,13 +10,18 @@ use bluefin_common::session::Stage;
 /// come to is up to some times its best, and what more come to says more. `docs/search.md`
 const BEHIND: [(usize, f64); 3] = [(8, 2.5), (16, 1.6), (usize::MAX, 1.3)];
 /// The same of one whose first candidates a model of the architecture chose: they are nearer to its best.
-const BEHIND_BY_MODEL: [(usize, f64); 4] = [(4, 2.0), (8, 1.5), (16, 1.15), (usize::MAX, 1.05)];
+const BEHIND_BY_MODEL: [(usize, f64); 6] = [(2, 2.0), (4, 1.6), (6, 1.4), (8, 1.15), (16, 1.1), (usize::MAX, 1.05)];
 /// The same of one that was further behind than [`NEAR`] in all like problems, of which there are [`LIKE`] or more.
 const BEHIND_IN_LIKE_ONES: [(usize, f64); 2] = [(4, 1.4), (usize::MAX, 1.08)];
 /// How many times slower than the best of all solvers the best of one may be and come close to winning.
 const NEAR: f64 = 1.05;
+/// Candidates of a solver up to which one that is so many times slower than the best is tried with so few of them at a time: most never come
+/// near, and the few that do show it by the next one.
+const CAREFUL: [(usize, f64, usize); 2] = [(4, 1.5, 2), (usize::MAX, 1.15, 1)];
 /// Like problems that tell where a solver stands.
 const LIKE: usize = 3;
+/// Candidates of a solver there that tell it.
+const TOLD: usize = 3;
 /// Candidates of a solver before what a model makes of their times counts no more than the times do.
 pub(super) const FEW: usize = 4;
 
@@ -60,21 +65,26 @@ impl<'a> Contest<'a> {
         contest
     }
 
-    /// Whether `solver` may still win, so that more of its candidates are tried.
-    pub(super) fn goes_on(&self, solver: &str) -> bool {
-        self.is_within(&BEHIND, solver, None)
+    /// How many candidates of `solver` may be tried at a time; none, if it can not win any more.
+    pub(super) fn at_a_time(&self, solver: &str) -> usize {
+        if self.is_within(&BEHIND, solver, None) { usize::MAX } else { 0 }
     }
 
     /// The same of one whose first candidates a model of the architecture chose, where `expected_ms` is how fast it may be by what few of them
     /// came to.
-    pub(super) fn goes_on_by_model(&self, solver: &str, expected_ms: Option<f64>) -> bool {
+    pub(super) fn at_a_time_by_model(&self, solver: &str, expected_ms: Option<f64>) -> usize {
         let bounds: &[_] = if self.never_came_near(solver) { &BEHIND_IN_LIKE_ONES } else { &BEHIND_BY_MODEL };
-        self.is_within(bounds, solver, expected_ms)
+        if !self.is_within(bounds, solver, expected_ms) {
+            return 0;
+        }
+        let (behind, candidates) = (self.of.behind(solver, 1), self.of.candidates(solver));
+        let careful = CAREFUL.iter().find(|(until, ..)| candidates < *until);
+        careful.filter(|(_, far, _)| behind.is_some_and(|behind| behind > *far)).map_or(usize::MAX, |(.., few)| *few)
     }
 
     /// Whether `solver` was far behind in all like problems where a few of its candidates were tried.
     fn never_came_near(&self, solver: &str) -> bool {
-        let tried = self.like.iter().filter_map(|of| of.behind(solver, FEW));
+        let tried = self.like.iter().filter_map(|of| of.behind(solver, TOLD));
         let (mut told, mut near) = (0, false);
         for behind in tried {
             told += 1;
@@ -106,6 +116,11 @@ impl<'a> Standings<'a> {
         }
     }
 
+    /// How many candidates of `solver` were tried.
+    fn candidates(&self, solver: &str) -> usize {
+        self.solvers.get(solver).map_or(0, |of| of.candidates)
+    }
+
     /// How many times slower than the best of all the best of `solver` is, of which so many candidates were tried.
     fn behind(&self, solver: &str, candidates: usize) -> Option<f64> {
         let of = self.solvers.get(solver).filter(|of| of.candidates >= candidates)?;
@@ -135,13 +150,14 @@ mod tests {
             // One in which it came near, one too few, and one where it was hardly tried.
             (&[(4, 1.2), (8, 1.1), (16, 1.04)], 4, 1.2, true),
             (&[(4, 1.2), (8, 1.1)], 4, 1.2, true),
-            (&[(4, 1.2), (8, 1.1), (3, 9.0)], 4, 1.2, true),
+            (&[(4, 1.2), (8, 1.1), (2, 9.0)], 4, 1.2, true),
         ] {
             let of = standings(candidates, Some(own_ms));
             let like_ones = like.iter().map(|(candidates, own_ms)| standings(*candidates, Some(*own_ms))).collect();
             let contest = Contest { of, like: like_ones };
-            assert_eq!(contest.goes_on_by_model("slow", None), goes_on, "{own_ms} after {candidates}, {like:?}");
-            assert!(contest.goes_on_by_model("fast", None) && contest.goes_on_by_model("new", None));
+            let at_a_time = contest.at_a_time_by_model("slow", None);
+            assert_eq!(at_a_time > 0, goes_on, "{own_ms} after {candidates}, {like:?}");
+            assert_eq!(["fast", "new"].map(|solver| contest.at_a_time_by_model(solver, None)), [usize::MAX; 2]);
         }
     }
 
@@ -160,27 +176,33 @@ mod tests {
             (16, None, false),
         ] {
             let contest = contest(candidates, own_ms);
-            assert_eq!(contest.goes_on("slow"), goes_on, "{own_ms:?} after {candidates}");
-            assert!(contest.goes_on("fast") && contest.goes_on("new"));
+            let at_a_time = if goes_on { usize::MAX } else { 0 };
+            assert_eq!(contest.at_a_time("slow"), at_a_time, "{own_ms:?} after {candidates}");
+            assert_eq!(["fast", "new"].map(|solver| contest.at_a_time(solver)), [usize::MAX; 2]);
         }
         let none_ran = Standings { best_ms: None, ..standings(5, None) };
-        assert!(Contest { of: none_ran, like: Vec::new() }.goes_on("slow"), "nothing has run");
+        assert_eq!(Contest { of: none_ran, like: Vec::new() }.at_a_time("slow"), usize::MAX, "nothing has run");
         // What a model expects of few counts as if it had been measured.
-        for (candidates, own_ms, expected_ms, goes_on) in [
-            (1, 90.0, Some(1.9), true),
-            (1, 90.0, Some(2.1), false),
-            (1, 1.9, Some(90.0), true),
-            (3, 90.0, Some(1.0), true),
-            (3, 2.1, None, false),
-            (4, 1.6, None, false),
-            (4, 1.4, None, true),
-            (8, 1.2, None, false),
-            (8, 1.1, None, true),
-            (16, 1.1, None, false),
-            (99, 1.0, None, true),
+        for (candidates, own_ms, expected_ms, at_a_time) in [
+            (1, 90.0, Some(1.9), 2),
+            (1, 90.0, Some(2.1), 0),
+            (1, 1.9, Some(90.0), 2),
+            (1, 1.4, Some(90.0), usize::MAX),
+            (3, 90.0, Some(1.0), 2),
+            (3, 1.7, None, 0),
+            (3, 1.4, None, usize::MAX),
+            (4, 1.5, None, 0),
+            (4, 1.3, None, 1),
+            (4, 1.1, None, usize::MAX),
+            (6, 1.2, None, 0),
+            (6, 1.1, None, usize::MAX),
+            (8, 1.12, None, 0),
+            (16, 1.08, None, 0),
+            (99, 1.0, None, usize::MAX),
         ] {
             let contest = contest(candidates, Some(own_ms));
-            assert_eq!(contest.goes_on_by_model("slow", expected_ms), goes_on, "{own_ms} after {candidates}");
+            let found = contest.at_a_time_by_model("slow", expected_ms);
+            assert_eq!(found, at_a_time, "{own_ms} after {candidates}");
         }
     }
 }

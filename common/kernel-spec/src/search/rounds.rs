@@ -146,8 +146,12 @@ impl Searching<'_> {
                 .collect();
             let is_first = is_limited && tried.is_empty() && under_way.is_empty();
             let mut next = if is_first { self.beginning(solver)? } else { Vec::new() };
-            let n = self.wanted(tried.len() + under_way.len(), compete && next.is_empty(), solver.has_cost());
-            if n == 0 || is_limited && !self.goes_on(&contest, solver, &tried)? {
+            let mut n = self.wanted(tried.len() + under_way.len(), compete && next.is_empty(), solver.has_cost());
+            if is_limited && n > 0 {
+                let at_a_time = self.at_a_time(&contest, solver, &tried)?;
+                n = if compete || at_a_time == 0 { n.min(at_a_time) } else { n };
+            }
+            if n == 0 {
                 continue;
             }
             if is_limited {
@@ -197,7 +201,7 @@ impl Searching<'_> {
             let (valid, exact, count) = (points.valid.max(tried.len() as u64), points.exact, tried.len() as u64);
             let (left, why) = if exact && count >= valid {
                 (search.estimates().then_some(0.0), Why::All)
-            } else if self.is_limited() && !self.goes_on(&contest, solver, &tried)? {
+            } else if self.is_limited() && self.at_a_time(&contest, solver, &tried)? == 0 {
                 (None, Why::Behind)
             } else {
                 let proposal = self.propose(solver, &tried, &[], told(others, number), search.round())?;
@@ -286,14 +290,14 @@ impl Searching<'_> {
         if self.is_limited() { left.min(round) } else { left }
     }
 
-    /// Whether `solver`, of which these were tried, may still win.
-    fn goes_on(&self, contest: &Contest<'_>, solver: &Solver, tried: &[Tried<'_>]) -> Result<bool, SpecError> {
+    /// How many candidates of `solver`, of which these were tried, may be tried at a time; none, if it can not win any more.
+    fn at_a_time(&self, contest: &Contest<'_>, solver: &Solver, tried: &[Tried<'_>]) -> Result<usize, SpecError> {
         if tried.is_empty() || !solver.has_cost() {
-            return Ok(contest.goes_on(&solver.name));
+            return Ok(contest.at_a_time(&solver.name));
         }
         let (space, seed) = (Space::of(self.spec, solver, self.scope), self.seed(&solver.name));
         let expected_ms = if tried.len() < FEW { analytic::expected_ms(&space, tried, seed)? } else { None };
-        Ok(contest.goes_on_by_model(&solver.name, expected_ms))
+        Ok(contest.at_a_time_by_model(&solver.name, expected_ms))
     }
 
     /// The same for all problems: what is tried at random in one then is in others, too, and is compiled once for all of them.
@@ -311,7 +315,7 @@ pub fn in_contest(search: &dyn Search, tried: usize, begins_with_one: bool) -> u
     match tried {
         0 if begins_with_one && trial < round => 1,
         few if few < trial => trial - few,
-        more if more < SMALL * trial => trial,
+        more if more < SMALL * trial => trial - more % trial,
         _ => round,
     }
 }
