@@ -1,14 +1,15 @@
 //! Touches that nothing orders, until it is known whether they decide anything.
 //!
 //! A read that races is no fault as long as nothing comes of its value: a compiler lets all lanes load what few of them use. So what it
-//! found counts as written by nobody, and is a race where that is used. A write is met by a read that came before it, whose value may have
+//! found counts as written by nobody, and is a race where that is used. So does what lanes of one instruction write to one place of LDS, if it
+//! differs: compilers have several lanes write what each has computed, of rows that are not there as well, as Triton does. A write is met by a read that came before it, whose value may have
 //! been used meanwhile: the launch is executed once more, in the same order, with the values of such reads marked.
 
 use std::collections::HashMap;
 
 use crate::order::Known;
 use crate::shadow::{How, Toucher};
-use crate::verdict::{Fault, Place};
+use crate::verdict::{Fault, Other, Place};
 use crate::watch::Watch;
 
 /// Words that a launch overwrites though others have read them; the next one is a fault at once.
@@ -64,6 +65,11 @@ pub(crate) struct Met {
 impl Met {
     pub fn is_of_lds(&self) -> bool {
         matches!(self.fault, Fault::Race { place: Place::Lds { .. }, .. })
+    }
+
+    /// Whether lanes of one instruction wrote different values.
+    pub fn is_of_lanes(&self) -> bool {
+        matches!(self.fault, Fault::Race { other: Other::Lane(_), .. })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What atomics, waits and barriers order.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::Block;
@@ -25,6 +26,9 @@ impl To {
         }
     }
 }
+
+/// Of each lane's store, the bytes that nobody knows: another lane writes them, too, and otherwise.
+type Open = [u16; LANES];
 
 /// The place of a key.
 fn key_space(key: u64) -> To {
@@ -327,19 +331,21 @@ impl Block<'_> {
         }
     }
 
-    /// Looks at the places that a store writes, before it does, and remembers them where other units may see them late.
+    /// Looks at the places that a store writes, before it does, and remembers them where other units may see them late. Where two lanes write
+    /// different values to one place of LDS in one instruction, either may stay: the bytes of each lane's store of which that is so, which count
+    /// as written by nobody.
     ///
     /// # Errors
-    /// Two lanes write different values to one place in one instruction: either may stay.
+    /// Two lanes do so elsewhere.
     pub(super) fn same_values(
-        &self,
+        &mut self,
         wave: &mut Wave,
         memory: &Memory,
         addresses: &Addresses,
         exec: u64,
         (reached, bytes, offset): (u64, usize, i64),
         byte: &dyn Fn(&Wave, usize, usize) -> u8,
-    ) -> Step {
+    ) -> Step<Option<Box<Open>>> {
         let mut places = [(0, 0); LANES];
         let (mut count, mut apart) = (0, true);
         for lane in lanes_of(exec) {
@@ -354,10 +360,11 @@ impl Block<'_> {
             wave.order.store(shared, bytes);
         }
         if apart {
-            return Ok(());
+            return Ok(None);
         }
         let places = &mut places[..count];
         places.sort_unstable();
+        let mut open = BTreeSet::new();
         for pair in places.windows(2) {
             let [(first, lane), (second, other)] = [pair[0], pair[1]];
             let differs =
@@ -384,9 +391,24 @@ impl Block<'_> {
                 let rounding = is_word && differ_by_rounding(word(lane, from), word(other, from));
                 let (access, by) = (Access::Write, Other::Lane(lane as u32));
                 let fault = Fault::Race { access, place, other: by, by: None, wrote: true, rounding };
-                return Err(Raised::at(other, fault));
+                if first & LDS == 0 {
+                    return Err(Raised::at(other, fault));
+                }
+                if self.races.is_trusting() {
+                    return Ok(None);
+                }
+                let (block, number, at) = (self.own.id, wave.number, wave.at.saturating_sub(1));
+                self.races.first.get_or_insert(Met { fault, block, wave: number, at, lane: other });
+                open.extend((0..common).filter(differs).map(|at| second + at));
             }
         }
-        Ok(())
+        if open.is_empty() {
+            return Ok(None);
+        }
+        let mut bytes_of = Box::new([0; LANES]);
+        for (key, lane) in places.iter() {
+            bytes_of[*lane] = open.range(*key..*key + bytes as u64).fold(0, |all, at| all | 1 << (at - key));
+        }
+        Ok(Some(bytes_of))
     }
 }

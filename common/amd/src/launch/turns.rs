@@ -134,7 +134,8 @@ impl Prepared<'_> {
         (found, start): (Vec<Overwrite>, u32),
     ) -> Failure {
         // Waves that run ahead in LDS find what nobody wrote as well as what nothing orders.
-        if let (true, Some(met)) = (stopped.is_of_lds(), stopped.first.take_if(|met| met.is_of_lds())) {
+        let run_ahead = |met: &mut Met| met.is_of_lds() && !met.is_of_lanes();
+        if let (true, Some(met)) = (stopped.is_of_lds(), stopped.first.take_if(run_ahead)) {
             return self.race(met);
         }
         if !found.is_empty() && stopped.raced.is_none() {

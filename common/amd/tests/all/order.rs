@@ -283,6 +283,22 @@ fn values_that_differ_by_a_rounding_may_be_exchanged_in_lds() {
     }
 }
 
+/// Lanes may write what differs to one place of LDS if nothing is made of it: rows that are not there, of which each lane has something else.
+#[test]
+fn values_that_lanes_write_to_one_place_of_lds_may_differ_where_nobody_uses_them() {
+    let body = |used: &str| {
+        format!(
+            "SHARED unsigned s[128]; const unsigned row = t / 2; s[row] = row < 50 ? row : in[t]; barrier(); \
+             const unsigned found = s[t % 128]; if (t % 128 < {used}) out[t] = found + 1;"
+        )
+    };
+    passes(&body("50"), 2, |found| (0..50).all(|t| found[t as usize] == t + 1));
+    races(&body("51"), 2, |fault| in_lds(fault) && matches!(fault, Fault::Race { other: Other::Lane(_), .. }));
+    // What nobody wrote is named as that beside it.
+    let unwritten = "SHARED unsigned s[256]; s[t / 2] = in[t]; barrier(); out[t] = s[128 + t / 2];";
+    races(unwritten, 1, |fault| matches!(fault, Fault::Unwritten { .. }));
+}
+
 #[test]
 fn a_flag_that_all_set_is_no_race() {
     passes("words[0] = 1; if (in[t] < 1000) out[0] = 1;", 4, |found| found[0] == 1);

@@ -34,7 +34,7 @@ impl Block<'_> {
             let byte = byte + if let Form::High { .. } = form { 2 } else { 0 };
             wave.registers.v[at + byte / 4][lane].to_le_bytes()[byte % 4]
         };
-        self.same_values(wave, memory, addresses, exec, (bytes as u64, bytes, offset), &byte)?;
+        let open = self.same_values(wave, memory, addresses, exec, (bytes as u64, bytes, offset), &byte)?;
         for lane in lanes_of(exec) {
             let mut raw = [0_u8; 16];
             for (chunk, values) in raw.as_chunks_mut().0.iter_mut().zip(&wave.registers.v[at..at + count]) {
@@ -51,6 +51,7 @@ impl Block<'_> {
                 poison >>= 2;
             }
             poison &= ((1_u32 << bytes) - 1) as u16;
+            poison |= open.as_ref().map_or(0, |open| open[lane]);
             let may_hold = releases || wave.order.holds_any();
             let holding = may_hold.then(|| self.holding(wave, memory, addresses, lane, (bytes, offset, releases), by));
             let by = holding.as_ref().unwrap_or(&by);
