@@ -33,6 +33,8 @@ const SQLITE: &[u8] = b"SQLite format 3\0";
 const GROUPS: usize = 64;
 /// Candidates of a solver for a problem of a session.
 const BEST: usize = 4;
+/// How many times slower than the winner they may be: a solver that was further behind is tried as one that nothing is known of.
+const BEHIND: f64 = 1.2;
 
 /// Reads the winners of a file that is neither JSON nor a state file, if a verb has such files.
 pub type OtherFile<'a> = &'a dyn Fn(&Path) -> anyhow::Result<Vec<Prior>>;
@@ -146,7 +148,9 @@ async fn of_sessions(store: &dyn Work, mut sessions: Vec<Session>, target: &Targ
 fn of_group(outcomes: &[Outcome]) -> Vec<Prior> {
     let description = description(outcomes);
     let mut rows: Vec<Prior> = Vec::new();
-    for timed in ranked(outcomes, Stage::Perf) {
+    let ranked = ranked(outcomes, Stage::Perf);
+    let most_ms = ranked.first().map_or(0.0, |first| BEHIND * first.timing.median_ms);
+    for timed in ranked.into_iter().take_while(|timed| timed.timing.median_ms <= most_ms) {
         let (candidate, problem) = (&timed.outcome.candidate, outcomes.first().map(|outcome| &outcome.job.problem));
         let taken = rows.iter().filter(|row| row.solver == candidate.solver).count();
         let Some((solver, problem)) = description.solver(&candidate.solver).zip(problem).filter(|_| taken < BEST)

@@ -146,7 +146,8 @@ impl Searching<'_> {
                 .collect();
             let is_first = is_limited && tried.is_empty() && under_way.is_empty();
             let mut next = if is_first { self.beginning(solver)? } else { Vec::new() };
-            let mut n = self.wanted(tried.len() + under_way.len(), compete && next.is_empty(), solver.has_cost());
+            let begins_with_one = solver.has_cost() && next.is_empty();
+            let mut n = self.wanted(tried.len() + under_way.len(), compete, begins_with_one);
             if is_limited && n > 0 {
                 let at_a_time = self.at_a_time(&contest, solver, &tried)?;
                 n = if compete || at_a_time == 0 { n.min(at_a_time) } else { n };
