@@ -281,6 +281,38 @@ enum Block {
     NotUnderstood,
 }
 
+/// Whether a brace behind `words` holds a value within a head rather than a block: a parameter's, `f(int n = {})`, or that of a member that a
+/// constructor begins with, `A::A() : n{1}`.
+fn is_value_behind(words: &[Token<'_>]) -> bool {
+    let mut depth = 0_i32;
+    for word in words {
+        match word.text {
+            "(" => depth += 1,
+            ")" => depth -= 1,
+            _ => {}
+        }
+    }
+    let is_name = |word: &Token<'_>| word.text.starts_with(|first: char| first.is_alphabetic() || first == '_');
+    let is_member = words.last().is_some_and(|last| is_name(last) || last.text == ">");
+    let is_of_class =
+        without_template(words).iter().any(|word| matches!(word.text, "class" | "struct" | "union" | "enum"));
+    depth > 0 || is_member && !is_of_class && initializes(words)
+}
+
+/// Whether a head is that of a constructor with values of members, `A::A(int n) : n(n)`.
+fn initializes(head: &[Token<'_>]) -> bool {
+    let (mut depth, mut is_behind) = (0_i32, false);
+    head.iter().enumerate().any(|(at, word)| {
+        match word.text {
+            "(" => depth += 1,
+            ")" => (depth, is_behind) = (depth - 1, true),
+            _ => {}
+        }
+        let is_colon = |at: Option<usize>| at.and_then(|at| head.get(at)).is_some_and(|word| word.text == ":");
+        is_behind && depth == 0 && word.text == ":" && !is_colon(at.checked_sub(1)) && !is_colon(Some(at + 1))
+    })
+}
+
 fn block_behind(head: &[Token<'_>], macros: &BTreeSet<String>) -> Block {
     if head.iter().any(|token| STATEMENTS.contains(&token.text)) {
         return Block::NotUnderstood;
@@ -317,16 +349,9 @@ fn block_behind(head: &[Token<'_>], macros: &BTreeSet<String>) -> Block {
     if !parentheses {
         return if has("extern") || outer.is_empty() { Block::Scope } else { Block::Kept };
     }
-    let initializes = outer.iter().enumerate().any(|(at, text)| {
-        *text == ":" && outer.get(at + 1) != Some(&":") && (at == 0 || outer.get(at - 1) != Some(&":"))
-    });
     let keeping = |token: &Token<'_>| KEEPING.contains(&token.text) || macros.contains(token.text);
     let keeps = head.iter().any(keeping);
-    if keeps || initializes && !has("public") && !has("private") && !has("protected") {
-        Block::Kept
-    } else {
-        Block::Host
-    }
+    if keeps { Block::Kept } else { Block::Host }
 }
 
 /// `head` without `template <...>` in front.
@@ -373,7 +398,8 @@ fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec
     let (mut head, mut at) = (0, 0);
     // Which of the scopes that are open are classes.
     let mut scopes = Vec::new();
-    let (mut left_out, mut kept, mut variables) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    let (mut left_out, mut kept) = (BTreeSet::new(), BTreeSet::new());
+    let (mut variables, mut specialisations) = (Vec::new(), Vec::new());
     while let Some(token) = tokens.get(at) {
         let is_member = scopes.last().is_some_and(|is_class| *is_class);
         match token.text {
@@ -389,6 +415,7 @@ fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec
                 scopes.pop()?;
                 head = at + 1;
             }
+            "{" if is_value_behind(tokens.get(head..at)?) => at = closing(tokens, at)?,
             "{" => {
                 let words = tokens.get(head..at)?;
                 match block_behind(words, macros) {
@@ -409,6 +436,9 @@ fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec
                             _ if words.iter().any(|word| word.text == "=") && !is_member => {
                                 variables.push((tokens.get(head..close)?, end + 1));
                             }
+                            _ if is_specialisation(words) && !words.iter().any(|word| word.text.starts_with("__")) => {
+                                specialisations.push((function_name(words)?, words.first()?.at..end + 1));
+                            }
                             _ => kept.extend(function_name(words)),
                         }
                         at = close;
@@ -421,10 +451,17 @@ fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec
         at += 1;
     }
     let gone: BTreeSet<&str> = left_out.difference(&kept).copied().collect();
+    // What a template of the host's is for some arguments may be a constant.
+    found.extend(specialisations.into_iter().filter(|(name, _)| gone.contains(name)).map(|(_, range)| range));
     let variables = variables.into_iter().filter(|(words, _)| begins_with(words, &gone, macros));
     found.extend(variables.filter_map(|(words, end)| Some(words.first()?.at..end)));
     found.sort_by_key(|range| range.start);
     scopes.is_empty().then_some(found)
+}
+
+/// Whether a declaration says what a template is for some arguments.
+fn is_specialisation(words: &[Token<'_>]) -> bool {
+    matches!(words, [first, second, third, ..] if (first.text, second.text, third.text) == ("template", "<", ">"))
 }
 
 /// The name in front of a head's first parenthesis.

@@ -26,6 +26,9 @@ fn host_functions_are_left_out() {
         "__host__ void g() { /* } */ return; // }\n }",
         "inline std::string name() noexcept { return {}; }",
         "int Timer::stop() const { return 1'000; }",
+        "int f(std::vector<int> sizes = {}, int n = 1) { return n; }",
+        "template <class T> Host<T>::Host(int n) : Base<T>{n}, n(n), all{} { start(); }",
+        "template <class T> Type type_of(T) { abort(); }\ntemplate <> constexpr Type type_of(double) { return Unknown; }",
     ] {
         assert!(gone(text), "{text}: {}", blanked(text));
     }
@@ -60,6 +63,8 @@ fn what_may_be_for_the_device_stays() {
         "__global__ void k(float* p) { if (*p) { *p = 1; } }",
         "template <class T> __device__ T f(T a) { for (;;) { } }",
         "__host__ __device__ int g() { return 1; }",
+        "struct __align__(8) P : Q { __device__ P(int n) : Q{n} { } };",
+        "template <> constexpr int of_theirs(double) { return 1; }",
         "constexpr int h() { return 1; }",
         "#define DEVICE __device__\nDEVICE int i() { return 1; }",
         "#define BOTH DEVICE inline\n#define DEVICE \\\n __device__\nBOTH int i() { return 1; }",
@@ -74,6 +79,17 @@ fn what_may_be_for_the_device_stays() {
     ] {
         assert_eq!(blanked(text), text);
     }
+}
+
+/// Calls of macros outside of functions that make functions of the host.
+#[test]
+fn what_macros_make_for_the_host_goes() {
+    let host = "#define MAKE(name) \\\n template <class T> void v##name(T* p) { CHECK(p); }\nMAKE(Add)\n";
+    let device = "#define BOTH __device__\n#define MORE(name) BOTH void v##name(int* p) { }\nMORE(Sub)\n";
+    let class = "#define CLASS(name) struct name() { }\nCLASS(Mul)\n";
+    let text = format!("{host}{device}{class}");
+    let macros = host_macros(std::iter::once(text.as_str()));
+    assert_eq!(without_calls(&text, &macros), text.replace("MAKE(Add)", "         "));
 }
 
 /// A macro that says nothing of the device: a number, or a check that has the function's own name.
@@ -126,6 +142,7 @@ fn what_no_kernel_reaches_goes() {
         "static Unknown table[] = { 1, 2 };",
         "texture<float, 1, mode> t;",
         "using Host = Unknown<int>;",
+        "using unknown::Host;",
         "namespace host = unknown::host;",
         "template class Host<float>;",
         "template <class T> Host<T>::Host(int n) : n(n) { }",
@@ -165,10 +182,16 @@ fn what_a_kernel_reaches_stays() {
     }
     let pasted = "#define A(a) host_ ## a\n#define B(a, b) a##_of_##b\n#define C(...) f(0, ##__VA_ARGS__)\n";
     let functions = "int host_f();\nint a_of_b();\n";
-    let kernel = "__global__ void k() { }";
+    let kernel = "__global__ void k() { A(f); B(a, b); C(1); }";
     assert_eq!(reached(&format!("{pasted}{functions}int other();\n{kernel}")), format!("{pasted}{functions}{kernel}"));
-    let any = "#define D(a, b) a##b\nint other();\n__global__ void k() { }";
+    let any = "#define D(a, b) a##b\nint other();\n__global__ void k() { D(a, b); }";
     assert_eq!(reached(any), any);
+    // One that nothing calls, and what a comment names.
+    let plain = "__global__ void k() { }";
+    assert_eq!(
+        reached(&format!("#define D(a, b) a##b\n#ifdef X // other\n#endif\nint other();\n{plain}")),
+        format!("#define D(a, b) a##b\n#ifdef X // other\n#endif\n{plain}")
+    );
 }
 
 /// What a template is for some arguments goes with it, unless the template is another's.

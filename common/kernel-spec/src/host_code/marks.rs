@@ -28,14 +28,30 @@ pub(super) fn instances<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<St
 
 /// The macros of `texts` that stand for functions of the host: what they launch, or what they name of PyTorch's, no kernel can.
 pub(crate) fn host_macros<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let definitions: Vec<(String, Vec<String>)> = texts.flat_map(directives).filter_map(definition).collect();
+    let of_device = standing_for_of(definitions.clone(), |words| has(words, &KEEPING));
+    // Where one stands outside of all braces, what it begins with is a function.
+    let is_function = |words: &[String]| {
+        let open = words.iter().position(|word| word == "{");
+        let ends = open.and_then(|open| words.get(open.checked_sub(1)?)).is_some_and(|end| end == ")");
+        let is_of_both = words.iter().any(|word| of_device.contains(word)) || has(words, &KEEPING);
+        let names_class = words.first().is_some_and(|first| first == "class");
+        let names_first = words.first().is_some_and(|first| !STATEMENTS.contains(&first.as_str()) && first != "(");
+        // That of `template <class T>` is a parameter.
+        let is_class = words
+            .windows(2)
+            .any(|pair| matches!(pair, [before, word] if word == "class" && !matches!(before.as_str(), "<" | ",")));
+        let is_other = is_class || names_class || has(words, &["struct", "union", "namespace", "enum", "using"]);
+        ends && names_first && !is_of_both && !is_other
+    };
     let is_of_host = |(_, words): &(String, Vec<String>)| {
         let follow = |first: &str, second: &str| words.windows(2).any(|pair| pair == [first, second]);
         let names = ["torch", "at", "c10", "py", "pybind11"].iter().any(|name| follow(name, ":"));
         has(words, &["{"])
             && !has(words, &["__global__", "__device__"])
-            && (names || words.windows(3).any(|three| three == ["<"; 3]))
+            && (names || words.windows(3).any(|three| three == ["<"; 3]) || is_function(words))
     };
-    texts.flat_map(directives).filter_map(definition).filter(is_of_host).map(|(name, _)| name).collect()
+    definitions.iter().filter(|one| is_of_host(one)).map(|(name, _)| name.clone()).collect()
 }
 
 /// `text` with blanks where one of `macros` stands for a function: outside of all braces.
@@ -81,7 +97,11 @@ pub(crate) fn without_calls(text: &str, macros: &BTreeSet<String>) -> String {
 }
 
 fn standing_for<'a>(texts: impl Iterator<Item = &'a str>, is_one: impl Fn(&[String]) -> bool) -> BTreeSet<String> {
-    let mut waiting: Vec<(String, Vec<String>)> = texts.flat_map(directives).filter_map(definition).collect();
+    standing_for_of(texts.flat_map(directives).filter_map(definition).collect(), is_one)
+}
+
+/// The same of macros that are taken apart.
+fn standing_for_of(mut waiting: Vec<(String, Vec<String>)>, is_one: impl Fn(&[String]) -> bool) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     loop {
         let is_found = |words: &[String]| is_one(words) || words.iter().any(|word| found.contains(word));

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::{Block, Token, block_behind, closing, marks, take_apart, without_template};
+use super::{
+    Block, Token, block_behind, closing, is_specialisation, is_value_behind, marks, take_apart, without_template,
+};
 
 /// Words whose parentheses hold no parameters.
 const ATTRIBUTES: [&str; 6] =
@@ -65,7 +67,10 @@ pub(crate) fn unreached(texts: &BTreeMap<String, String>, named: &str) -> BTreeM
     }
     stay_of_others(&mut found);
     loop {
-        let is_named = |name: &&str| reached.contains(name) || names.iter().any(|pasted| pasted.may_be(name));
+        // A macro that nothing calls puts no name together.
+        let called: Vec<&Pasted<'_>> =
+            names.iter().filter(|pasted: &&Pasted<'_>| reached.contains(pasted.by)).collect();
+        let is_named = |name: &&str| reached.contains(name) || called.iter().any(|pasted| pasted.may_be(name));
         let is_reached = |one: &Declaration<'_>| one.names.is_empty() || one.names.iter().any(is_named);
         let (new, rest): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, one)| is_reached(one));
         found = rest;
@@ -94,16 +99,20 @@ fn stay_of_others(found: &mut [(&String, Declaration<'_>)]) {
 
 /// A line of the preprocessor: what a macro stands for is reached with it.
 fn of_directive(line: &str) -> Declaration<'_> {
-    let mut words = words_of(line).peekable();
-    let is_macro = words.next_if_eq(&"define").is_some();
-    let names = if is_macro { words.next().into_iter().collect() } else { Vec::new() };
-    // A file's name reaches nothing.
-    let words = if words.peek() == Some(&"include") { Vec::new() } else { words.collect() };
+    // What is in a comment reaches nothing, nor does a file's name.
+    let words: Vec<&str> = super::tokens(line).into_iter().flat_map(|token| words_of(token.text)).collect();
+    let (names, words) = match words.as_slice() {
+        ["define", name, words @ ..] => (vec![*name], words.to_vec()),
+        ["include" | "error" | "warning", ..] => Default::default(),
+        words => (Vec::new(), words.to_vec()),
+    };
     Declaration { range: None, names, words, is_specialisation: false }
 }
 
 /// A name that a macro puts together, of which these parts are known.
 struct Pasted<'a> {
+    /// The macro.
+    by: &'a str,
     begin: &'a str,
     end: &'a str,
     /// What is known may be in the middle.
@@ -122,7 +131,9 @@ impl Pasted<'_> {
 /// The names that a line of the preprocessor puts together.
 fn pasted(line: &str) -> Vec<Pasted<'_>> {
     let head = line.split_once(')').map_or("", |(head, _)| head);
-    let params: Vec<&str> = words_of(head).skip(2).collect();
+    let mut params = words_of(head).skip(1);
+    let by = params.next().unwrap_or_default();
+    let params: Vec<&str> = params.collect();
     let parts: Vec<&str> = line.split("##").collect();
     let is_word = |found: char| found.is_alphanumeric() || found == '_';
     let pairs = parts.windows(2).filter_map(|pair| {
@@ -134,7 +145,7 @@ fn pasted(line: &str) -> Vec<Pasted<'_>> {
         let end = if params.contains(&end) { "" } else { end };
         // Of three parts the second is two times beside a sign.
         let is_part = [before, behind].iter().any(|part| part.chars().all(is_word));
-        (end != "__VA_ARGS__").then_some(Pasted { begin, end, is_part })
+        (end != "__VA_ARGS__").then_some(Pasted { by, begin, end, is_part })
     });
     pairs.collect()
 }
@@ -177,6 +188,7 @@ fn declarations<'a>(text: &'a str, macros: &Macros) -> Option<Vec<Declaration<'a
                 scopes = scopes.checked_sub(1)?;
                 head = at + 1;
             }
+            "{" if is_value_behind(words) => at = closing(&tokens, at)?,
             "{" => match block_behind(words, &macros.shapes) {
                 Block::NotUnderstood => return None,
                 // A body behind what was taken for one.
@@ -261,10 +273,6 @@ fn declaration<'a>(words: &[Token<'a>], last: &[Token<'a>], macros: &Macros) -> 
     Declaration { range, names: names.unwrap_or_default(), words, is_specialisation }
 }
 
-fn is_specialisation(words: &[Token<'_>]) -> bool {
-    matches!(words, [first, second, third, ..] if first.text == "template" && second.text == "<" && third.text == ">")
-}
-
 fn is_word(text: &str) -> bool {
     text.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
@@ -316,7 +324,9 @@ fn names<'a>(words: &[Token<'a>], macros: &Macros) -> Option<Vec<&'a str>> {
             names
         }
         [] if has_further(plain.get(until..)?) => return None,
-        [] if declared.first()?.text == "using" && plain.get(until)?.text == "=" => vec![declared.get(1)?.text],
+        [] if declared.first()?.text == "using" && plain.get(until).is_some_and(|sign| sign.text == "=") => {
+            vec![declared.get(1)?.text]
+        }
         [] => match declared.iter().position(|word| CLASSES.contains(&word.text)) {
             Some(class) => {
                 let named = declared.get(class + 1..)?.iter().take_while(|word| !matches!(word.text, ":" | "<"));
