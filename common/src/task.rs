@@ -59,7 +59,7 @@ impl Task {
     /// The first version of messages that can say all of it.
     pub(crate) fn oldest_version(&self) -> u8 {
         let of_buffer = |buffer: &Buffer| match (buffer.role, buffer.content) {
-            (_, Content::Drawn { .. }) => 3,
+            (_, Content::Drawn { .. } | Content::Steps { .. }) => 3,
             (Role::InOut, _) => 2,
             (_, Content::Random) if !DataType::OF_BUFFERS.contains(&buffer.data_type) => 1,
             _ => 2,
@@ -92,7 +92,7 @@ impl Task {
             Content::Data(data) | Content::Drawn { data, .. } | Content::Rows { rows: data, .. } => {
                 Some((buffer, data))
             }
-            Content::Random | Content::Uniform { .. } | Content::Fill(_) => None,
+            Content::Random | Content::Uniform { .. } | Content::Fill(_) | Content::Steps { .. } => None,
         })
     }
 
@@ -182,6 +182,13 @@ pub enum Content {
         data: ArtifactRef,
         /// How many there are.
         draws: u32,
+    },
+    /// Whole numbers that ascend, as places where rows begin.
+    Steps {
+        /// The first.
+        first: i64,
+        /// How much each is more than the one before.
+        step: u32,
     },
 }
 

@@ -24,7 +24,9 @@ impl<'a> Contents<'a> {
             let (data, expected) = match buffer.content {
                 Content::Data(data) | Content::Drawn { data, .. } => (data, buffer.bytes()),
                 Content::Rows { rows, row, .. } => (rows, buffer.length / u64::from(row.max(1)) * INDEX),
-                Content::Random | Content::Uniform { .. } | Content::Fill(_) => return Ok(None),
+                Content::Random | Content::Uniform { .. } | Content::Fill(_) | Content::Steps { .. } => {
+                    return Ok(None);
+                }
             };
             let bytes: &[u8] = left.next().unwrap_or_default();
             if bytes.len() as u64 == data.size && data.size == expected {
@@ -52,6 +54,15 @@ impl<'a> Contents<'a> {
             (_, Content::Fill(value)) => {
                 piece.chunks_exact_mut(buffer.data_type.size()).for_each(|one| encode(buffer.data_type, value, one));
             }
+            (_, Content::Steps { first, step }) => {
+                let most =
+                    buffer.data_type.integers().and_then(|(_, most)| i64::try_from(most).ok()).unwrap_or(i64::MAX);
+                let size = buffer.data_type.size();
+                for (place, one) in (at / size as u64..).zip(piece.chunks_exact_mut(size)) {
+                    let value = first.saturating_add_unsigned(place.saturating_mul(step.into())).min(most);
+                    encode(buffer.data_type, value as f64, one);
+                }
+            }
             (_, Content::Data(_) | Content::Drawn { .. }) => {
                 let data = self.0.get(index).copied().flatten().unwrap_or_default();
                 let data = usize::try_from(at).ok().and_then(|at| data.get(at..)?.get(..piece.len()));
@@ -72,7 +83,12 @@ impl<'a> Contents<'a> {
 pub fn source_of(buffer: &Buffer) -> Option<usize> {
     match buffer.content {
         Content::Rows { of, .. } => Some(of.into()),
-        Content::Random | Content::Uniform { .. } | Content::Fill(_) | Content::Data(_) | Content::Drawn { .. } => None,
+        Content::Random
+        | Content::Uniform { .. }
+        | Content::Fill(_)
+        | Content::Data(_)
+        | Content::Drawn { .. }
+        | Content::Steps { .. } => None,
     }
 }
 
@@ -113,6 +129,7 @@ mod tests {
             buffer(DataType::Fp16, Role::InOut, Content::Fill(-1.5)),
             buffer(DataType::Int32, Role::Input, Content::Data(ArtifactRef::of(&data))),
             buffer(DataType::Int8, Role::Input, Content::Uniform { low: 3.0, high: 3.0 }),
+            buffer(DataType::Int8, Role::Input, Content::Steps { first: -1, step: 60 }),
         ];
         let all = [&data];
         let contents = Contents::of(&buffers, &all).unwrap();
@@ -124,6 +141,7 @@ mod tests {
         assert_eq!(made(0), 0xBE00_u16.to_ne_bytes().repeat(4));
         assert_eq!(made(1), data);
         assert_eq!(made(2), [3; 4]);
+        assert_eq!(made(3), [255, 59, 119, 127]);
         let mut second = vec![0; 4];
         contents.make((1, &buffers[1]), (&mut Random::new(1), &[]), 12, &mut second);
         assert_eq!(second, data[12..]);

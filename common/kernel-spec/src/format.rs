@@ -64,6 +64,8 @@ pub(super) struct RawBuffer {
     pub(super) low: Option<f64>,
     pub(super) high: Option<f64>,
     pub(super) fill: Option<f64>,
+    /// How much each element is more than the one before, from `low` on or from zero.
+    pub(super) step: Option<u32>,
     /// A file beside the spec.
     pub(super) data: Option<String>,
     /// What it is made of.

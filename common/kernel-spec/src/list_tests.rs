@@ -216,6 +216,10 @@ fn buffers_hold_what_is_said() {
     let (buffers, tolerance) = spec.task_parts(&scope).unwrap();
     assert_eq!(buffers[0].content, Content::Uniform { low: -3.1, high: 3.0 });
     assert_eq!(buffers[1].content, Content::Data(ArtifactRef::of(&[0; 16])));
+    let plain = "type = \"FP32\"\nlength = 64\nrole = \"inout\"\nfill = 0.5";
+    let ascending = SPEC.replace(plain, "type = \"INT32\"\nlength = 64\nrole = \"input\"\nstep = 4\nlow = 1");
+    let of_steps = KernelSpec::load(&bundle(&ascending, 16)).unwrap().task_parts(&scope).unwrap().0;
+    assert_eq!(of_steps[2].content, Content::Steps { first: 1, step: 4 });
     assert_eq!((buffers[2].role, buffers[2].content), (Role::InOut, Content::Fill(0.5)));
     assert_eq!((buffers[3].role, buffers[3].data_type), (Role::Output, DataType::Bool));
     assert_eq!(tolerance.absolute, 1e-3);
@@ -271,10 +275,11 @@ fn mistakes_name_their_line() {
         ("role = \"output\"", "role = \"output\"\nfill = 1", "buffer[3].fill: found \"fill\", expected none"),
         ("low = -3.1\n", "", "line 10: buffer[0].low: found \"nothing\", expected low and high, both or none"),
         ("high = 3\n", "high = -4\n", "line 16: buffer[0].high: found \"-4\", expected at least low, -3.1"),
+        ("fill = 0.5", "step = 4", "buffer[2].step: found \"FP32\", expected a type of whole numbers"),
         (
             "fill = 0.5",
             "fill = 0.5\ndata = \"index.bin\"",
-            "buffer[2].data: found \"data\", expected one of fill, data, recipe, and low with high",
+            "buffer[2].data: found \"data\", expected one of fill, data, recipe, step, and low with high",
         ),
         (
             "type = \"FP32\"",

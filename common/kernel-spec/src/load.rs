@@ -276,7 +276,8 @@ impl Loader<'_> {
         let said = [
             ("fill", raw.fill.is_some()),
             ("data", raw.data.is_some()),
-            ("low", raw.low.is_some() || raw.high.is_some()),
+            ("low", raw.step.is_none() && raw.low.is_some() || raw.high.is_some()),
+            ("step", raw.step.is_some()),
             ("recipe", raw.recipe.is_some()),
         ];
         let mut said = said.into_iter().filter(|(_, said)| *said).map(|(name, _)| name);
@@ -289,7 +290,11 @@ impl Loader<'_> {
             ));
         }
         if let Some(name) = second {
-            return Err(self.invalid(&format!("{field}.{name}"), name, "one of fill, data, recipe, and low with high"));
+            return Err(self.invalid(
+                &format!("{field}.{name}"),
+                name,
+                "one of fill, data, recipe, step, and low with high",
+            ));
         }
         // Of a type that an expression names no more is known here than of a float.
         let integers = match data_type {
@@ -307,6 +312,11 @@ impl Loader<'_> {
             };
             self.require(fits, &format!("{field}.{name}"), &number.to_string(), &expected).map(|()| number)
         };
+        if let Some(step) = raw.step {
+            self.require(integers.is_some(), &format!("{field}.step"), &raw.r#type, "a type of whole numbers")?;
+            let first = raw.low.map(|low| number("low", low)).transpose()?.unwrap_or_default();
+            return Ok(ContentSpec::Plain(Content::Steps { first: first as i64, step }));
+        }
         Ok(match (raw.fill, &raw.data, raw.low, raw.high) {
             (Some(fill), ..) => ContentSpec::Plain(Content::Fill(number("fill", fill)?)),
             (_, Some(data), ..) => ContentSpec::Data(data.clone()),

@@ -355,7 +355,10 @@ fn golden_bytes_of_structures_and_draws() {
     with_draws.buffers.push(drawn.clone());
     check(&with_draws);
     assert_eq!((with_draws.draws(), with_draws.data().last()), (3, Some((&drawn, data))));
-    assert_eq!(Task { buffers: vec![drawn], ..task(described()) }.version(), 3);
+    assert_eq!(Task { buffers: vec![drawn.clone()], ..task(described()) }.version(), 3);
+    let steps = Buffer { content: Content::Steps { first: -1, step: 4 }, ..drawn };
+    let of_steps = Task { buffers: vec![steps], ..task(described()) };
+    assert_eq!((of_steps.version(), decode::<Task>(&encode(&of_steps).unwrap()).unwrap()), (3, of_steps));
     check(&EvalJob { built: vec![Ok(with_structure.clone())], ..eval_job() });
     let mut outcome = outcome();
     outcome.candidates[0].built = Some(with_structure.clone());

@@ -100,7 +100,14 @@ impl<D: Device> Checker<D> {
                     pose.range(places.set + start, buffer, layout::seed_of(seed, index), (low, high));
                 }
                 // The host has them.
-                (_, Content::Uniform { .. } | Content::Data(_) | Content::Drawn { .. } | Content::Rows { .. }) => {}
+                (
+                    _,
+                    Content::Uniform { .. }
+                    | Content::Data(_)
+                    | Content::Drawn { .. }
+                    | Content::Rows { .. }
+                    | Content::Steps { .. },
+                ) => {}
             }
         }
         let mut intact = Plan::default();
@@ -262,7 +269,7 @@ pub(super) fn is_on_device(buffer: &Buffer) -> bool {
     match buffer.content {
         Content::Random | Content::Fill(_) => true,
         Content::Uniform { .. } => buffer.data_type.integers().is_none(),
-        Content::Data(_) | Content::Drawn { .. } | Content::Rows { .. } => false,
+        Content::Data(_) | Content::Drawn { .. } | Content::Rows { .. } | Content::Steps { .. } => false,
     }
 }
 

@@ -197,7 +197,7 @@ fn what_is_no_recipe_is_one_error() {
             "[{ buffer = \"sorted\", offset = 1 }, \"owners\"",
             "expected no offset in the arguments of Blocked",
         ),
-        ("seed = 7 }", "seed = 7 }\nfill = 1", "expected one of fill, data, recipe, and low with high"),
+        ("seed = 7 }", "seed = 7 }\nfill = 1", "expected one of fill, data, recipe, step, and low with high"),
         ("seed = 7", "seed = 7, draws = 17", "buffer[0].recipe.draws: found \"17\", expected 1 to 16"),
         (
             "groups_of = \"routing\"",
