@@ -33,6 +33,9 @@ const LAUNCHES_OF_NUMBER: usize = 3;
 /// Failures after which kernels may end well with smaller sizes.
 const OF_SIZES: [FailureKind; 2] = [FailureKind::OutOfMemory, FailureKind::Hang];
 
+/// What comes of a kernel beside one that computes something else.
+const OF_OTHERS: [FailureKind; 3] = [FailureKind::WrongResult, FailureKind::OutputNotWritten, FailureKind::NotANumber];
+
 /// Failures after which a kernel may end well with other blocks than those that its file launches.
 const OF_BLOCKS: [FailureKind; 3] = [FailureKind::InvalidLaunch, FailureKind::OutOfMemory, FailureKind::Hang];
 /// A block that is not what the kernel's bounds take: another one may be.
@@ -120,7 +123,7 @@ async fn differing(draft: &Draft) -> anyhow::Result<Vec<usize>> {
     let (checked, _) = checking.check(|_| {}).await?;
     let differs = |solver: &String| {
         let of_it = checked.iter().filter(|one| one.solver == *solver);
-        of_it.map(|one| one.result).any(|result| result == FailureKind::WrongResult.name())
+        of_it.map(|one| one.result).any(|result| OF_OTHERS.iter().any(|kind| kind.name() == result))
     };
     Ok((0..).zip(&draft.solvers()).filter(|(_, solver)| differs(solver)).map(|(at, _)| at).collect())
 }
@@ -235,6 +238,14 @@ async fn of_other_sizes(
             return Ok(Some((of_other, other)));
         }
     }
+    // Along lines that are longer than what it computes a kernel may be right by one block.
+    let of_lines = draft.of_lines().filter(|_| all.iter().enumerate().any(may_be_few));
+    if let Some(other) = of_lines.filter(|_| begun.elapsed() < MOST_OF_ALL) {
+        let of_other = of_kernels(&other, executor, target, begun).await?;
+        if well(&of_other) > well(all) {
+            return Ok(Some((of_other, other)));
+        }
+    }
     Ok(None)
 }
 
@@ -276,8 +287,16 @@ async fn of_kernel(
     };
     let tried = Instant::now();
     let is_late = || tried.elapsed() > MOST_OF_KERNEL || begun.elapsed() > MOST_OF_ALL;
-    // Blocks as the host code has them may be none, or too many to be executed.
     let kind = unreached.failure.kind;
+    // By smaller sizes it is launched as it is meant to be.
+    let mut smaller = whole.alone(kernel).smaller().filter(|_| OF_SIZES.contains(&kind));
+    while let Some(other) = smaller.filter(|_| !is_late()) {
+        if of_draft(other.clone(), executor, target).await?.is_ok() {
+            return Ok(Reached::plain(Err(unreached)));
+        }
+        smaller = other.smaller();
+    }
+    // Blocks as the host code has them may be none, or too many to be executed.
     let is_of_blocks = whole.says_blocks(kernel) && OF_BLOCKS.contains(&kind) || kind == OF_BOUNDS;
     let launches = if unreached.of_launch || is_of_blocks { whole.launches(kernel) } else { Vec::new() };
     let before = told(&unreached.failure);

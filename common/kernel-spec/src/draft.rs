@@ -125,6 +125,8 @@ pub struct Usage {
     pub written: bool,
     /// Its elements say which elements of buffers are meant.
     pub indexes: bool,
+    /// Its elements say where rows of others begin, each where the one before ends.
+    pub begins: bool,
     /// It counts elements of buffers.
     pub counts: bool,
     /// What the least of its elements is, where they are indices.

@@ -43,11 +43,12 @@ impl Project {
     /// leads to, or else the nearest that a compiler would find in some folder.
     pub(super) fn header(&self, from: &str, include: &str) -> Option<(String, String)> {
         let ending = Path::new(include.trim_start_matches("../"));
-        if ending.is_absolute() || ending.file_name().is_none() {
-            return None;
-        }
+        let name = ending.file_name().filter(|_| ending.is_relative())?;
         let exact = relative(&self.folder, &plain(&self.folder.join(from).parent()?.join(include)));
-        let near = self.files.iter().filter(|path| Path::new(path).ends_with(ending));
+        // The folders above that of the source are a part of it as well.
+        let whole = |path: &str| plain(&self.folder.join(path));
+        let is_it = |path: &str| Path::new(path).ends_with(name) && whole(path).ends_with(ending);
+        let near = self.files.iter().filter(|path| is_it(path));
         let mut found = std::iter::once(&exact).chain(near);
         found.find_map(|path| Some((path.clone(), self.read(path)?)))
     }
@@ -175,6 +176,7 @@ mod tests {
         assert_eq!(header("k.cu", "../common.h").as_deref(), Some("../common.h"));
         assert_eq!(header("k.cu", "own/tools.h").as_deref(), Some("../../include/own/tools.h"));
         assert_eq!(header("../../include/own/tools.h", "../../src/common.h").as_deref(), Some("../common.h"));
+        assert_eq!(header("k.cu", "src/common.h").as_deref(), Some("../common.h"));
         assert_eq!(header("k.cu", "none.h"), None);
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("other.h"), "not ours").unwrap();

@@ -38,7 +38,15 @@ pub(super) fn namespaces(tokens: &[Token<'_>]) -> String {
         }
     }
     let named = open.into_iter().flatten().flatten().filter(|words| !words.is_empty());
-    named.map(|words| words.iter().map(|word| word.text).collect::<String>() + "::").collect()
+    named.map(|words| path_of(words) + "::").collect()
+}
+
+/// The name of a namespace without attributes, or macros that stand for some, in front of it: the last of its names.
+fn path_of(words: &[Token<'_>]) -> String {
+    let pairs = words.iter().zip(words.iter().skip(1)).enumerate();
+    let begins = pairs.filter(|(_, (one, next))| one.text != ":" && !matches!(next.text, ":" | "]" | "["));
+    let begin = begins.map(|(at, _)| at + 1).next_back().unwrap_or(0);
+    words.get(begin..).unwrap_or_default().iter().map(|word| word.text).collect()
 }
 
 /// Functions of C that may be entries.

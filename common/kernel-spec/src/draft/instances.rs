@@ -13,6 +13,9 @@ const MOST_TOKENS: usize = 8192;
 const BUILT_IN: [&str; 9] =
     ["signed", "float2", "float4", "int2", "int4", "double2", "half2", "__half2", "__nv_bfloat162"];
 
+/// Namespaces of which types are known everywhere.
+const LIBRARIES: [&str; 3] = ["at", "c10", "std"];
+
 /// Instances of a template that are kept.
 const MOST_INSTANCES: usize = 4;
 /// Templates within templates through which an argument is followed.
@@ -224,8 +227,13 @@ impl<'a, 'b> Known<'a, 'b> {
         };
         let is_word = |text: &str| text.starts_with(|first: char| first.is_alphanumeric() || first == '_');
         let mut spelled = String::new();
-        for word in words {
+        for (at, word) in words.iter().enumerate() {
+            let is_namespace = LIBRARIES.contains(&word.text) && words.get(at + 1).is_some_and(|next| next.text == ":");
+            let before = at.checked_sub(3).and_then(|first| words.get(first..at));
+            let is_theirs =
+                matches!(before, Some([library, colon, _]) if colon.text == ":" && LIBRARIES.contains(&library.text));
             let text = match word.text {
+                name if is_namespace || is_theirs => name,
                 name if self.parameters.contains(name) => "float",
                 name if is_known(name) || !name.starts_with(|first: char| first.is_alphabetic() || first == '_') => {
                     name
@@ -306,7 +314,10 @@ mod tests {
         ] {
             assert_eq!(instance(&format!("{head}{launch}\n")), expected, "{launch}");
         }
-        let within = "namespace a { namespace { struct Add { }; template <class T> __global__ void sum(T* out) { }\nvoid f() { sum<Add><<<1, 2>>>(p); } } }";
+        let pointed =
+            "template <typename T> __global__ void sum(T out) { }\nvoid f() { sum<at::Half *><<<1, 2>>>(p); }";
+        assert_eq!(instance(pointed), "sum<at::Half*>");
+        let within = "namespace API a { namespace { struct Add { }; template <class T> __global__ void sum(T* out) { }\nvoid f() { sum<Add><<<1, 2>>>(p); } } }";
         assert_eq!(instance(within), "a::sum<a::Add>");
     }
 }

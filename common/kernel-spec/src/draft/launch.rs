@@ -61,7 +61,20 @@ const MOST: usize = 16;
 impl Shape {
     /// Of a kernel with this body.
     pub(super) fn of(body: &[Token<'_>], parameters: &[Parameter]) -> Self {
-        let axes = ["x", "y", "z"].map(|axis| Axis::of(axis, body, parameters));
+        let mut axes = ["x", "y", "z"].map(|axis| Axis::of(axis, body, parameters));
+        // `(blockIdx.x + blockIdx.y * gridDim.x) * blockDim.x`: all blocks are of one line.
+        let is_of_line = |pair: &[Token<'_>]| {
+            let words: Vec<&str> = pair.iter().map(|token| token.text).collect();
+            let (first, second) = (["blockIdx", ".", "y"], ["gridDim", ".", "x"]);
+            let of = |one: [&str; 3], other: [&str; 3]| [one.as_slice(), &["*"], &other].concat() == words;
+            of(first, second) || of(second, first)
+        };
+        if body.windows(7).any(is_of_line)
+            && let [x, y, _] = &mut axes
+            && x.bound == y.bound
+        {
+            (y.bound, y.by_block) = (None, false);
+        }
         let has_shared = body.windows(2).any(|pair| is_pair(pair, "extern", "__shared__"));
         Self { axes, has_shared, words: words(body), bound: None, said: None, grid: None, tried: None }
     }
@@ -321,6 +334,9 @@ mod tests {
         let rows = "int row = blockIdx.x; if (row >= m) return; for (int i = threadIdx.x; i < n; i += blockDim.x) p[row * n + i] = 1;";
         let [x, ..] = shape("float* p, int m, int n", rows).axes;
         assert_eq!((x.bound.as_deref(), x.by_block), (Some("m"), true));
+        let line = "int i = (blockIdx.x + blockIdx.y * gridDim.x) * blockDim.x + threadIdx.x; if (i >= m * n) return; p[i] = 1;";
+        let [x, y, _] = shape("float* p, int m, int n", line).axes;
+        assert_eq!((x.bound.as_deref(), y.bound, y.blocks), (Some("m * n"), None, true));
         for (body, by_block) in [
             ("for (int i = threadIdx.x; i < n; i += blockDim.x) p[blockIdx.x * n + i] = 1;", true),
             ("for (int i = threadIdx.x; i < n; i += blockDim.x) p[n * blockIdx.x + i] = 1;", true),

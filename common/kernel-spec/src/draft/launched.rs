@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Draft, Kernel, Launch, Number, Parameter, TemplateParameter, instances, said};
+use super::{Draft, Kernel, Launch, Number, Parameter, ParameterKind, TemplateParameter, instances, said};
 use crate::host_code;
 
 impl Draft {
@@ -84,7 +84,9 @@ impl Draft {
     pub fn writes(&self, kernel: usize, reach: &BTreeMap<String, u64>) -> bool {
         let values =
             self.kernels.get(kernel).into_iter().flat_map(|kernel| &kernel.parameters).flat_map(Parameter::values);
-        let mut written = values.filter(|value| value.is_buffer() && value.usage.written).peekable();
+        // A function that is handed a pointer to constants writes none.
+        let may_be = |value: &&Parameter| matches!(value.kind, ParameterKind::Pointer { written: true, .. });
+        let mut written = values.filter(|value| may_be(value) && value.usage.written).peekable();
         written.peek().is_none() || written.any(|value| reach.get(&value.name).is_some_and(|elements| *elements > 0))
     }
 

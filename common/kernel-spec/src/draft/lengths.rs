@@ -21,6 +21,11 @@ const EIGHTHS: i64 = 8;
 /// The same where there are more than [`FEW`], the first as well: their product may be how many threads there are.
 const FEW: usize = 3;
 const PARTS_OF_MANY: [i64; 2] = [4, 2];
+/// The same of the smallest that are tried.
+const SMALLEST: [i64; 30] = [
+    3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109,
+    113, 127,
+];
 /// Threads of a block of the draft.
 pub(super) const THREADS: i64 = 256;
 /// The same along an axis, of a block that has two.
@@ -58,16 +63,31 @@ pub(super) fn sizes(kernels: &[Kernel]) -> BTreeMap<String, i64> {
 
 /// The same for kernels that want whole tiles: multiples of these, a prime number of tiles each, so that no two products are alike.
 const TILES: [i64; 6] = [128 * 3, 128 * 5, 64 * 7, 64 * 11, 64 * 13, 64 * 17];
+/// What a line of those is that a kernel goes along by a size of its own: more than any of [`TILES`].
+const LEADING: [i64; 6] = [64 * 19, 64 * 23, 64 * 29, 64 * 31, 64 * 37, 64 * 41];
 /// What a size is that counts a few: the width of a mask, a radius.
 const FEW_OF_A_SIZE: i64 = 5;
 /// Sizes that are tried as such.
 const MOST_FEW: usize = 6;
 
+/// Whether a name says that a size leads from one line to the next: `lda`, `pitch`, `row_stride`.
+fn leads(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let is_of_blas = name.strip_prefix("ld").is_some_and(|rest| rest.len() <= 1);
+    is_of_blas || ["stride", "pitch", "leading"].iter().any(|word| name.contains(word))
+}
+
 /// Sizes that are still several, and no products of each other; `None` if these are the smallest.
 pub(super) fn smaller(sizes: &BTreeMap<String, i64>) -> Option<BTreeMap<String, i64>> {
     let least = |value: i64| (value % 2 == 0).then_some(value / 2);
-    let smaller: BTreeMap<String, i64> =
+    let mut smaller: BTreeMap<String, i64> =
         sizes.iter().map(|(name, value)| (name.clone(), least(*value).unwrap_or(*value))).collect();
+    // Those of a kernel that has many are no multiples of two.
+    if smaller == *sizes {
+        let mut order: Vec<&mut i64> = smaller.values_mut().collect();
+        order.sort();
+        order.into_iter().zip(SMALLEST).for_each(|(value, least)| *value = least.min(*value));
+    }
     (smaller != *sizes).then_some(smaller)
 }
 
@@ -157,6 +177,17 @@ impl Draft {
         let usual = self.trial_sizes();
         let sizes = usual.keys().cloned().zip(TILES).collect();
         (usual.len() <= TILES.len()).then(|| Self { sizes, ..self.clone() })
+    }
+
+    /// The same with sizes that are whole tiles, and those whose names say that they lead from line to line larger than all lines; `None` where there
+    /// are none.
+    #[must_use]
+    pub fn of_lines(&self) -> Option<Self> {
+        let mut tiled = self.of_tiles()?;
+        let mut leading = LEADING.into_iter();
+        let of_lines = tiled.sizes.iter_mut().filter(|(name, _)| leads(name));
+        of_lines.for_each(|(_, value)| *value = leading.next().unwrap_or(*value));
+        (leading.len() < LEADING.len()).then_some(tiled)
     }
 
     /// The same with a few of one of several sizes, in the order in which they are likely to be few.

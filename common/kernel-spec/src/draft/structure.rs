@@ -22,6 +22,8 @@ pub(super) fn set(parameter: &mut Parameter, layout: &Layout, taken: &mut BTreeS
         return;
     }
     let spelled = spelled.clone();
+    // What a kernel does with a tensor it does with its elements.
+    let is_tensor = spelled.contains("PackedTensorAccessor");
     let mut fields = Vec::with_capacity(layout.fields.len());
     let mut end = 0;
     for field in &layout.fields {
@@ -42,7 +44,10 @@ pub(super) fn set(parameter: &mut Parameter, layout: &Layout, taken: &mut BTreeS
         };
         taken.insert(name.clone());
         let mut usage = Usage::default();
-        files.iter().for_each(|tokens| usage = usage.and(Usage::of_member(last, tokens)));
+        match is_tensor && field.spelled.contains('*') {
+            true => usage = parameter.usage,
+            false => files.iter().for_each(|tokens| usage = usage.and(Usage::of_member(last, tokens))),
+        }
         let kind = kind(&field.spelled, field.count);
         let value = Parameter { name, kind, usage, spelled: field.spelled.clone() };
         fields.push(Field { at: field.at, count: field.count, size: component_size(&layout.fields, last), value });

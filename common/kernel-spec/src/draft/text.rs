@@ -270,9 +270,14 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
         if buffer.usage.counts && buffer.is_written() && buffer.usage.read && element.contains("INT") {
             writeln!(text, "fill = 0  # it counts elements of others")?;
         }
-        if buffer.usage.indexes && !buffer.is_written() && element.contains("INT") {
+        let is_index = buffer.usage.indexes && !buffer.is_written() && element.contains("INT");
+        if is_index && buffer.usage.begins {
+            writeln!(text, "step = 4  # they ascend: what rows begin at")?;
+        } else if is_index {
             let (low, high) = (buffer.usage.origin, buffer.usage.origin.saturating_add(4));
             writeln!(text, "low = {low}\nhigh = {high}  # they are indices: the least and the largest that are in it")?;
+        } else if buffer.usage.indexes && !buffer.is_written() && element.starts_with("FP") {
+            writeln!(text, "low = 0\nhigh = 0.99  # an index is computed from them: the least and the largest")?;
         }
     }
     let written = shared.buffers.values().filter(|one| one.is_written());

@@ -12,7 +12,10 @@ impl Usage {
         for (at, token) in body.iter().enumerate() {
             let is_member =
                 at.checked_sub(1).and_then(|before| body.get(before)).is_some_and(|token| token.text == ".");
-            if token.text == name && !is_member {
+            // A tensor's size is none of its elements.
+            let next = |count: usize| body.get(at + count).map_or("", |token| token.text);
+            let is_size = next(1) == "." && matches!(next(2), "size" | "stride");
+            if token.text == name && !is_member && !is_size {
                 usage = usage.and(once(body, at));
                 usage.indexes |= is_index(body, at, pointers);
                 usage.counts |= is_counter(body, at);
@@ -20,6 +23,7 @@ impl Usage {
         }
         usage.indexes |= is_index_by_way(name, pointers, body);
         usage.origin = if usage.indexes { origin(body) } else { 0 };
+        usage.begins = usage.indexes && has_next(name, body);
         usage
     }
 
@@ -45,16 +49,17 @@ impl Usage {
             read: self.read || other.read,
             written: self.written || other.written,
             indexes: self.indexes || other.indexes,
+            begins: self.begins || other.begins,
             counts: self.counts || other.counts,
             origin: self.origin.max(other.origin),
         }
     }
 }
 
-const READ: Usage = Usage { read: true, written: false, indexes: false, counts: false, origin: 0 };
-const WRITTEN: Usage = Usage { read: false, written: true, indexes: false, counts: false, origin: 0 };
+const READ: Usage = Usage { read: true, written: false, indexes: false, begins: false, counts: false, origin: 0 };
+const WRITTEN: Usage = Usage { read: false, written: true, indexes: false, begins: false, counts: false, origin: 0 };
 /// Also of what nobody knows: the pointer goes elsewhere.
-const BOTH: Usage = Usage { read: true, written: true, indexes: false, counts: false, origin: 0 };
+const BOTH: Usage = Usage { read: true, written: true, indexes: false, begins: false, counts: false, origin: 0 };
 
 /// What is done where the pointer stands at `at`.
 fn once(body: &[Token<'_>], at: usize) -> Usage {
@@ -108,6 +113,18 @@ fn is_index(body: &[Token<'_>], at: usize, pointers: &[String]) -> bool {
         && body.iter().enumerate().any(|(other, token)| {
             token.text == name.text && (in_brackets(body, other) || moves_pointer(body, other) || is_added(other))
         })
+}
+
+/// Whether elements of `name` beside each other are read, `p[i]` and `p[i + 1]`.
+fn has_next(name: &str, body: &[Token<'_>]) -> bool {
+    let named = body.iter().enumerate().filter(|(_, token)| token.text == name);
+    let index = named.filter_map(|(at, _)| {
+        let close = closed(body, at + 1).filter(|_| body.get(at + 1).is_some_and(|open| open.text == "["))?;
+        Some(body.get(at + 2..close)?.iter().map(|token| token.text).collect())
+    });
+    let all: BTreeSet<Vec<&str>> = index.collect();
+    let is_next = |other: &Vec<&str>, index: &[&str]| other.strip_suffix(&["+", "1"]) == Some(index);
+    all.iter().any(|index| all.iter().any(|other| is_next(other, index)))
 }
 
 /// The letter that a body takes from others to count from it, `x[i] - 'a'`; 0 where there is none.
@@ -288,7 +305,8 @@ mod tests {
             ("int j = p[i]; int l = j; x = l == a[k];", READ),
             ("int j = p[i]; float y = x * j;", READ),
             ("int j = p[i]; if (a * b == j) x = 1;", READ),
-            ("for (int j = p[i]; j < p[i + 1]; j++) x += a[j];", INDEX),
+            ("for (int j = p[i]; j < p[i + 1]; j++) x += a[j];", Usage { begins: true, ..INDEX }),
+            ("x = p[i + 1] - p[i];", READ),
             ("int j = p[i]; x = b * j + a[i];", READ),
             ("if (p[i] == 1 && p[i] <= 2) return;", READ),
             ("x = y * p[i]; q.p = 1;", READ),
@@ -302,6 +320,7 @@ mod tests {
             ("int j = atomicAdd(p, 1); x = j;", BOTH),
             ("store(&(p[i]), 1);", BOTH),
             ("x = y & p[i];", READ),
+            ("if (i < p.size(0)) x = p[i][0];", READ),
             ("helper(p, 1);", BOTH),
             ("q[i] = 1;", Usage::default()),
             ("p[i = 1;", BOTH),
