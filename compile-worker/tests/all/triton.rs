@@ -239,6 +239,8 @@ async fn what_is_wrong_with_a_kernel_is_said() {
     let loaded = "tl.load(x + i, mask=i < n)";
     let bogus = "tl.inline_asm_elementwise('bogus $0, $1;', '=v,v', [LOADED], dtype=tl.float32, is_pure=True, pack=1)";
     let assembly = SOURCE.replace(loaded, &bogus.replace("LOADED", loaded));
+    // A register of another vendor's, for which LLVM makes something: nobody knows what.
+    let foreign = SOURCE.replace(loaded, &bogus.replace("=v,v", "=h,h").replace("LOADED", loaded));
     for (source, expected) in [
         ("raise ValueError(3)\n", "scale.py does not import:"),
         ("import nothing_of_that_name\n", "scale.py line 1 asks for nothing_of_that_name, which is not installed here"),
@@ -249,6 +251,7 @@ async fn what_is_wrong_with_a_kernel_is_said() {
         (&SOURCE.replace("tl.load", "tl.lod"), "lod"),
         // What the assembler said of it, which no exception has.
         (&assembly, "error: invalid instruction\n        bogus "),
+        (&foreign, "Triton went on without it:\nerror: could not allocate output register for constraint 'h'"),
         (&constexpr, "scale: the tl.constexpr LANES has no value: no param, no define, no default"),
         (&fewer, "scale: found 5 arguments, expected 4"),
         (&SOURCE.replace("BLOCK", "SIZE"), "BLOCK: neither a tl.constexpr of scale nor a launch option of Triton"),

@@ -43,6 +43,8 @@ const MAX_SCRATCH: u64 = 1 << 20;
 const MAX_NAME: usize = 15;
 /// Characters of what native code said of an error.
 const REASON: usize = 1000;
+/// Around what native code says of each kernel.
+const MARKS: [char; 2] = ['\u{1}', '\u{2}'];
 /// Units after which a process makes room for another: Python gives little memory back.
 const UNITS: u32 = 500;
 
@@ -213,9 +215,20 @@ impl Children {
 /// What native code said of an error: an exception of Triton's has nothing of that.
 fn reason_in(words: &str) -> String {
     let lines = words.lines().skip_while(|line| !line.contains(": error: ") && !line.starts_with("error: "));
-    let reason = lines.collect::<Vec<_>>().join("\n");
-    let shown: String = reason.chars().take(REASON).collect();
-    if shown.is_empty() { shown } else { format!("\n{shown}") }
+    let mut lines: Vec<_> = lines.collect();
+    // One for each operand.
+    lines.dedup();
+    let reason = lines.join("\n");
+    let shown: String = reason.chars().filter(|each| !MARKS.contains(each)).take(REASON).collect();
+    let shown = shown.trim_end();
+    if shown.is_empty() { String::new() } else { format!("\n{shown}") }
+}
+
+/// What native code said of an error in a kernel that Triton made nevertheless, as LLVM does where an assembler's operand has no register.
+fn error_in(words: &str) -> String {
+    let [begin, end] = MARKS;
+    let compiled = words.split(begin).skip(1).map(|said| said.split(end).next().unwrap_or_default());
+    compiled.map(reason_in).find(|reason| !reason.is_empty()).unwrap_or_default()
 }
 
 impl Child {
@@ -236,6 +249,11 @@ impl Child {
             }
             Err(error) => return Ok(nonsense(&error.to_string())),
         };
+        let error = error_in(&self.process.words().await);
+        if !error.is_empty() {
+            let what = "the compiler met an error, and Triton went on without it:";
+            return Ok(Came::Refused(secrets::scrub(&format!("{what}{error}"))));
+        }
         if let Some(what) = compiled.kernels.iter().find_map(Kernel::nonsense) {
             return Ok(nonsense(&what));
         }

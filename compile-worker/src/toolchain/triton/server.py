@@ -53,6 +53,13 @@ def load(name):
         raise Refused(f"{name} does not import:\n{said(error)}{stubs.missing()}") from None
 
 
+def mark(byte):
+    """Sets a mark on standard error: what native code says of a kernel stands between a 1 and a 2, that of a request before a 0."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.write(2, byte)
+
+
 def said(error):
     """The end of a traceback, without this program's own frames."""
     lines = traceback.format_exception(type(error), error, error.__traceback__)
@@ -260,7 +267,9 @@ class Compiler:
         stubs.forget()
         try:
             source = self.source_of(fn, signature, constexprs, attrs)
+            mark(b"\1\n")
             compiled = self.compile(source, target=target, options=options)
+            mark(b"\2\n")
         except (MemoryError, OSError):
             # Perhaps the machine's doing: this process ends over it, and says why.
             raise
@@ -346,12 +355,11 @@ def main():
     stubs.install()
     for line in sys.stdin:
         try:
-            send(compiler.answer(json.loads(line)))
+            answer = compiler.answer(json.loads(line))
         except Refused as error:
-            # Where what native code said of it ends.
-            sys.stderr.flush()
-            os.write(2, b"\0")
-            send({"error": str(error)})
+            answer = {"error": str(error)}
+        mark(b"\0")
+        send(answer)
         # What Triton keeps of it is of no more use.
         shutil.rmtree("cache", ignore_errors=True)
 
