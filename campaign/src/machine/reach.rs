@@ -214,7 +214,11 @@ async fn of_other_sizes(
         Err(unreached) => unreached.of_launch,
     };
     // A fault by the file's own launch is not to be hidden by sizes that have next to no elements.
+    let is_race =
+        |one: &Reached| one.reach.as_ref().is_err_and(|unreached| unreached.failure.detail.contains(" race: "));
+    let races = all.iter().enumerate().any(|(at, one)| is_race(one) && draft.says_launch(at));
     let others = match all.iter().enumerate().any(may_be_few) {
+        true if races => Vec::from_iter(draft.of_tiles()),
         true => draft.of_tiles().into_iter().chain(draft.of_few()).collect(),
         false if all.iter().any(|one| one.fault.is_some()) => Vec::from_iter(draft.of_tiles()),
         false => Vec::new(),

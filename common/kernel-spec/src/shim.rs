@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) use self::places::{above, places, plain};
-use self::places::{ending_with, joined};
+use self::places::{ending_with, joined, within};
 use crate::host_code::{self, Include};
 
 /// What kernels of a file are written in.
@@ -326,7 +326,8 @@ pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str, named
         if known(name) || is_of_machine(name) {
             return Include::Kept;
         }
-        let elsewhere = || ending_with(name, files.keys().map(String::as_str));
+        let names = || files.keys().map(String::as_str);
+        let elsewhere = || ending_with(name, names()).or_else(|| within(name, names()));
         match places(from, name).into_iter().find(|place| known(place)).or_else(elsewhere) {
             Some(place) => Include::Renamed(place),
             None if joined("", name).is_some_and(|path| path == name) => {

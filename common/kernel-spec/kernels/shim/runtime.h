@@ -96,6 +96,17 @@ using cudaDeviceProp = cudaDeviceProp_of_bluefin;
 using cudaArray = cuda_array_of_bluefin;
 using CUstream = cudaStream_t;
 using CUdeviceptr = unsigned long long;
+using CUdevice = int;
+using CUevent = cudaEvent_t;
+using CUfunction = cudaFunction_t;
+using CUmodule = cudaModule_t;
+using CUcontext = BLUEFIN_NAME_OF(CUcontext)*;
+using CUlinkState = BLUEFIN_NAME_OF(CUlinkState)*;
+enum CUresult : int { CUDA_SUCCESS = 0 };
+enum CUjit_option : int {};
+enum CUjitInputType : int {};
+enum CUdevice_attribute : int {};
+enum CUfunction_attribute : int {};
 #else
 BLUEFIN_RUNTIME(hip)
 using hipDeviceProp_t = hipDeviceProp_of_bluefin;

@@ -31,6 +31,13 @@ pub(super) fn ending_with<'a>(include: &str, mut names: impl Iterator<Item = &'a
     names.find(is_end).map(str::to_string)
 }
 
+/// The longest of `names` with which the path ends that is included as `include`: it begins in a folder above the spec's.
+pub(super) fn within<'a>(include: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let is_end =
+        |name: &&str| name.contains('/') && include.strip_suffix(name).is_some_and(|folder| folder.ends_with('/'));
+    names.filter(is_end).max_by_key(|name| name.len()).map(str::to_string)
+}
+
 /// A path from `folder`, if it stays within what that is in.
 pub(super) fn joined(folder: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
@@ -56,5 +63,7 @@ mod tests {
         assert_eq!(ending_with("x/b.h", names.into_iter()).as_deref(), Some("include/x/b.h"));
         assert_eq!(ending_with("b.h", names.into_iter()).as_deref(), Some("include/x/b.h"));
         assert_eq!(ending_with("y/b.h", names.into_iter()), None);
+        assert_eq!(within("own/include/x/b.h", names.into_iter()).as_deref(), Some("include/x/b.h"));
+        assert_eq!(within("own/k.cu", names.into_iter()), None);
     }
 }
