@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use bluefin_campaign::machine::reach::executed;
 use bluefin_compile_worker::toolchain::settle::settle;
 use bluefin_kernel_spec::draft::{Draft, Kernel, Language};
@@ -60,10 +60,11 @@ impl InitArgs {
         if language == Language::Gpu {
             settle(&mut draft, folder(&self.file))?.iter().for_each(|remark| say!("{remark}"));
         }
-        anyhow::ensure!(
-            draft.has_buffers(),
-            "{file}: found no kernel that takes a pointer, expected one: a spec has buffers"
-        );
+        if !draft.has_buffers() {
+            let missing = draft.missing().join(" ");
+            let missing = if missing.is_empty() { missing } else { format!("; not in its project: {missing}") };
+            bail!("{file}: found no kernel that takes a pointer, expected one: a spec has buffers{missing}");
+        }
         // Who names kernels wants them together.
         let divides = self.entry.is_empty();
         let mut all = if divides { draft.groups() } else { vec![draft.clone().told_apart()] };

@@ -55,12 +55,11 @@ impl<'a> Contents<'a> {
                 piece.chunks_exact_mut(buffer.data_type.size()).for_each(|one| encode(buffer.data_type, value, one));
             }
             (_, Content::Steps { first, step }) => {
-                let most =
-                    buffer.data_type.integers().and_then(|(_, most)| i64::try_from(most).ok()).unwrap_or(i64::MAX);
+                let most = buffer.data_type.integers().map_or(i64::MAX.into(), |(_, most)| most);
                 let size = buffer.data_type.size();
                 for (place, one) in (at / size as u64..).zip(piece.chunks_exact_mut(size)) {
-                    let value = first.saturating_add_unsigned(place.saturating_mul(step.into())).min(most);
-                    encode(buffer.data_type, value as f64, one);
+                    let value = (i128::from(first) + i128::from(place) * i128::from(step)).min(most);
+                    one.iter_mut().zip(value.to_le_bytes()).for_each(|(byte, of)| *byte = of);
                 }
             }
             (_, Content::Data(_) | Content::Drawn { .. }) => {
@@ -130,6 +129,7 @@ mod tests {
             buffer(DataType::Int32, Role::Input, Content::Data(ArtifactRef::of(&data))),
             buffer(DataType::Int8, Role::Input, Content::Uniform { low: 3.0, high: 3.0 }),
             buffer(DataType::Int8, Role::Input, Content::Steps { first: -1, step: 60 }),
+            buffer(DataType::Uint64, Role::Input, Content::Steps { first: i64::MAX - 1, step: 1 }),
         ];
         let all = [&data];
         let contents = Contents::of(&buffers, &all).unwrap();
@@ -142,6 +142,8 @@ mod tests {
         assert_eq!(made(1), data);
         assert_eq!(made(2), [3; 4]);
         assert_eq!(made(3), [255, 59, 119, 127]);
+        let ascending: Vec<u8> = (0..4_u64).flat_map(|at| ((1 << 63) - 2 + at).to_le_bytes()).collect();
+        assert_eq!(made(4), ascending);
         let mut second = vec![0; 4];
         contents.make((1, &buffers[1]), (&mut Random::new(1), &[]), 12, &mut second);
         assert_eq!(second, data[12..]);

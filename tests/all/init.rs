@@ -229,6 +229,12 @@ fn what_is_missing_is_named() {
         assert!(said.contains(expected), "{said}");
         std::fs::remove_file(folder.path().join("spec.toml")).unwrap();
     }
+    let source =
+        "#include <eye/mat.hpp>\n#include \"eye/view.hpp\"\n__global__ void dim(eye::View<float> of) { of(0) = 0; }\n";
+    write(folder.path(), "dim.cu", source);
+    let said = text(&expect(bluefin().current_dir(folder.path()).args(["init", "dim.cu"]), 1).stderr);
+    let expected = "dim.cu: found no kernel that takes a pointer, expected one: a spec has buffers; not in its project: eye/mat.hpp eye/view.hpp";
+    assert!(said.contains(expected), "{said}");
 }
 
 /// Grids, blocks and lengths are what the text and an execution of it say: as it is drafted, each kernel is right.

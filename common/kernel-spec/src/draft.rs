@@ -47,7 +47,7 @@ impl Language {
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
-            "hip" | "cu" | "cpp" | "cc" | "cxx" | "cuh" => Some(Self::Gpu),
+            "hip" | "cu" | "cpp" | "cc" | "cxx" | "cuh" | "hpp" => Some(Self::Gpu),
             "c" => Some(Self::C),
             "py" => Some(Self::Python),
             _ => None,
@@ -345,6 +345,13 @@ impl Draft {
     pub fn has_buffers(&self) -> bool {
         let mut parameters = self.kernels.iter().flat_map(|kernel| &kernel.parameters).flat_map(Parameter::values);
         parameters.any(Parameter::is_buffer)
+    }
+
+    /// The headers that it includes and neither its project nor bluefin has.
+    #[must_use]
+    pub fn missing(&self) -> Vec<String> {
+        let bundle = self.bundle();
+        bundle.of_machine().into_iter().chain(bundle.left_out()).collect()
     }
 
     /// The name of the source.

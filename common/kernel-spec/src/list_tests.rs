@@ -277,6 +277,11 @@ fn mistakes_name_their_line() {
         ("high = 3\n", "high = -4\n", "line 16: buffer[0].high: found \"-4\", expected at least low, -3.1"),
         ("fill = 0.5", "step = 4", "buffer[2].step: found \"FP32\", expected a type of whole numbers"),
         (
+            "type = \"FP32\"\nlength = 64\nrole = \"inout\"\nfill = 0.5",
+            "type = \"UINT64\"\nlength = 64\nrole = \"inout\"\nstep = 1\nlow = 1e19",
+            "buffer[2].low: found \"10000000000000000000\", expected a whole number of at most 2^53",
+        ),
+        (
             "fill = 0.5",
             "fill = 0.5\ndata = \"index.bin\"",
             "buffer[2].data: found \"data\", expected one of fill, data, recipe, step, and low with high",

@@ -25,6 +25,8 @@ use bluefin_common::value::Value;
 
 /// Most elements of any list of a spec.
 const MAX_LIST: usize = 256;
+/// The largest size of whole numbers all of which a float of 64 bits has.
+const EXACT: f64 = (1_u64 << 53) as f64;
 
 type Names = BTreeSet<String>;
 
@@ -271,7 +273,7 @@ impl Loader<'_> {
         Ok(BufferSpec { name: raw.name.clone(), data_type, length, role: raw.role, content })
     }
 
-    /// What a buffer holds before a launch: one of `fill`, `data`, and `low` with `high`, or none of them.
+    /// What a buffer holds before a launch: one of `fill`, `data`, `recipe`, `step`, and `low` with `high`, or none of them.
     fn content(&self, raw: &RawBuffer, field: &str, data_type: &TypeOf) -> Result<ContentSpec, SpecError> {
         let said = [
             ("fill", raw.fill.is_some()),
@@ -315,6 +317,8 @@ impl Loader<'_> {
         if let Some(step) = raw.step {
             self.require(integers.is_some(), &format!("{field}.step"), &raw.r#type, "a type of whole numbers")?;
             let first = raw.low.map(|low| number("low", low)).transpose()?.unwrap_or_default();
+            let expected = "a whole number of at most 2^53 in size, beside step";
+            self.require(first.abs() <= EXACT, &format!("{field}.low"), &first.to_string(), expected)?;
             return Ok(ContentSpec::Plain(Content::Steps { first: first as i64, step }));
         }
         Ok(match (raw.fill, &raw.data, raw.low, raw.high) {

@@ -358,7 +358,10 @@ fn golden_bytes_of_structures_and_draws() {
     assert_eq!(Task { buffers: vec![drawn.clone()], ..task(described()) }.version(), 3);
     let steps = Buffer { content: Content::Steps { first: -1, step: 4 }, ..drawn };
     let of_steps = Task { buffers: vec![steps], ..task(described()) };
-    assert_eq!((of_steps.version(), decode::<Task>(&encode(&of_steps).unwrap()).unwrap()), (3, of_steps));
+    let bytes = encode(&of_steps).unwrap();
+    assert_eq!((of_steps.version(), decode::<Task>(&bytes).unwrap()), (3, of_steps));
+    // The name, the type, the length and the role, then which content it is, the first number, and the step.
+    assert!(bytes.windows(8).any(|part| part == [1, b't', 4, 4, 3, 6, 1, 4]), "{bytes:?}");
     check(&EvalJob { built: vec![Ok(with_structure.clone())], ..eval_job() });
     let mut outcome = outcome();
     outcome.candidates[0].built = Some(with_structure.clone());

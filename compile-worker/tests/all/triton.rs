@@ -262,7 +262,8 @@ async fn what_is_wrong_with_a_kernel_is_said() {
         assert!(!detail.contains("server.py"), "{detail}");
     }
     // A file that talks does not disturb the answers.
-    let talks = format!("print('hello')\n{SOURCE}");
+    let says = "    tl.static_print('error: ', BLOCK)\n    tl.store(y";
+    let talks = format!("import sys\nprint('hello')\nsys.stdout = None\n{}", SOURCE.replace("    tl.store(y", says));
     bench.build(&bench.unit(&talks, "gfx942-304", [128, 2, 1], 1)).await.unwrap();
     // Whoever was refused did not harm the process.
     let (_, detail) = bench.failure(&SOURCE.replace("tl.load", "tl.lod")).await;

@@ -9,7 +9,7 @@ Request: {"target": [backend, arch, lanes], "source": file, "defines": {name: te
           "checks": [number of a type of elements that are checked]}
 Answer:  {"kernels": [{"file": name, "entry": symbol, "threads": n, "shared": bytes, "scratch": [bytes for each block],
           "arguments": [index, or {"tensor": index, "map": how the hardware reads it, or none where "flags" are taken}]}]}
-     or  {"error": text}, and a byte of zero on standard error behind all that was said of it there
+     or  {"error": text}; before either a byte of zero on standard error, behind all that was said there
 """
 
 import contextlib
@@ -55,9 +55,12 @@ def load(name):
 
 def mark(byte):
     """Sets a mark on standard error: what native code says of a kernel stands between a 1 and a 2, that of a request before a 0."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.write(2, byte)
+    # A kernel's file may have closed them, or put others in their place.
+    for file in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            file.flush()
+    with contextlib.suppress(OSError):
+        os.write(2, byte)
 
 
 def said(error):
@@ -171,6 +174,7 @@ class Compiler:
         self.options = {"hip": options_of(backends["amd"].compiler), "cuda": options_of(backends["nvidia"].compiler)}
         self.modules = {}
         silence()
+        self.nowhere = open(os.devnull, "w", encoding="utf-8")
         self.version = triton.__version__
         # Numbers behind sizes and strides of a descriptor that the hardware does not know: its padding, and its rounding.
         version = tuple(int(part) for part in triton.__version__.split(".")[:2])
@@ -268,7 +272,9 @@ class Compiler:
         try:
             source = self.source_of(fn, signature, constexprs, attrs)
             mark(b"\1\n")
-            compiled = self.compile(source, target=target, options=options)
+            # What is printed while it is compiled (`tl.static_print`) is Python's, and says nothing of an error.
+            with contextlib.redirect_stdout(self.nowhere), contextlib.redirect_stderr(self.nowhere):
+                compiled = self.compile(source, target=target, options=options)
             mark(b"\2\n")
         except (MemoryError, OSError):
             # Perhaps the machine's doing: this process ends over it, and says why.
