@@ -10,10 +10,11 @@ mod reached;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use heads::{Block, KEEPING, block_behind, is_specialisation, is_value_behind, without_template};
+use heads::{Block, KEEPING, Values, block_behind, is_specialisation, without_template};
 pub(super) use marks::{host_macros, marks, without_calls};
 pub(super) use namespaces::{namespaces, with_namespaces};
 pub(super) use reached::unreached;
+use reached::{is_word, parentheses, without_arguments};
 
 /// A word, a sign, or a literal of a source.
 #[derive(Clone, Debug)]
@@ -46,14 +47,16 @@ fn line_end(text: &str, at: usize) -> usize {
     let mut end = at;
     while let Some(byte) = bytes.get(end) {
         match byte {
-            b'\n' if bytes.get(..end).is_some_and(|before| before.ends_with(b"\\") || before.ends_with(b"\\\r")) => {
-                end += 1
-            }
-            b'\n' => break,
+            b'\n' if !is_continued(text, end) => break,
             _ => end += 1,
         }
     }
     end
+}
+
+/// Whether the line that ends at `at` goes on in the next one.
+fn is_continued(text: &str, at: usize) -> bool {
+    text.get(..at).is_some_and(|before| before.ends_with('\\') || before.ends_with("\\\r"))
 }
 
 /// The end of a preprocessor's line; a comment in it may go on.
@@ -73,13 +76,13 @@ fn directive_end(text: &str, at: usize) -> usize {
 /// The end of the literal that begins at `at`, which is a quotation mark.
 fn literal_end(text: &str, at: usize, quote: char) -> usize {
     let mut escaped = false;
-    for (index, found) in text.char_indices().skip_while(|(index, _)| *index <= at) {
+    for (index, found) in text.get(at + 1..).unwrap_or_default().char_indices() {
         match found {
             _ if escaped => escaped = false,
             '\\' => escaped = true,
             // What is not closed ends with its line.
-            '\n' => return index,
-            found if found == quote => return index + 1,
+            '\n' => return at + 1 + index,
+            found if found == quote => return at + 2 + index,
             _ => {}
         }
     }
@@ -100,7 +103,7 @@ fn take_apart(text: &str) -> Parts<'_> {
     let mut fresh_line = true;
     while let Some(first) = text.get(at..).and_then(|rest| rest.chars().next()) {
         if let Some(end) = skipped(text, at) {
-            fresh_line |= first == '\n';
+            fresh_line |= first == '\n' && !is_continued(text, at);
             at = end;
             continue;
         }
@@ -286,11 +289,12 @@ pub(super) fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
 /// that one of those that are left out begins with. `None` if the text is not understood.
 fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec<Range<usize>>> {
     let mut found = Vec::new();
-    let (mut head, mut at) = (0, 0);
+    let (mut head, mut at, mut values) = (0, 0, Values::default());
     // Which of the scopes that are open are classes.
     let mut scopes = Vec::new();
     let (mut left_out, mut kept) = (BTreeSet::new(), BTreeSet::new());
     let (mut variables, mut specialisations) = (Vec::new(), Vec::new());
+    let is_mark = |word: &Token<'_>| word.text.starts_with("__") || macros.contains(word.text);
     while let Some(token) = tokens.get(at) {
         let is_member = scopes.last().is_some_and(|is_class| *is_class);
         match token.text {
@@ -306,7 +310,7 @@ fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec
                 scopes.pop()?;
                 head = at + 1;
             }
-            "{" if is_value_behind(tokens.get(head..at)?) => at = closing(tokens, at)?,
+            "{" if values.is_behind(tokens, head, at) => at = closing(tokens, at)?,
             "{" => {
                 let words = tokens.get(head..at)?;
                 match block_behind(words, macros) {
@@ -327,8 +331,9 @@ fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec
                             _ if words.iter().any(|word| word.text == "=") && !is_member => {
                                 variables.push((tokens.get(head..close)?, end + 1));
                             }
-                            _ if is_specialisation(words) && !words.iter().any(|word| word.text.starts_with("__")) => {
-                                specialisations.push((function_name(words)?, words.first()?.at..end + 1));
+                            _ if is_specialisation(words) && !words.iter().any(is_mark) => {
+                                let range = words.first()?.at..end + 1;
+                                specialisations.extend(function_name(words).map(|name| (name, range)));
                             }
                             _ => kept.extend(function_name(words)),
                         }
@@ -350,11 +355,20 @@ fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec
     scopes.is_empty().then_some(found)
 }
 
-/// The name in front of a head's first parenthesis.
+/// The name in front of a head's first parenthesis, without the arguments of a template. None of a constructor or destructor: others name
+/// their class.
 fn function_name<'a>(head: &[Token<'a>]) -> Option<&'a str> {
     let head = without_template(head);
-    let open = head.iter().position(|token| token.text == "(")?;
-    Some(head.get(open.checked_sub(1)?)?.text)
+    let open = *parentheses(head).first()?;
+    let (name, before) = without_arguments(head.get(..open)?)?.split_last()?;
+    let is_of_class = match before {
+        [.., sign] if sign.text == "~" => true,
+        [class @ .., first, second] if first.text == ":" && second.text == ":" => {
+            without_arguments(class).and_then(|class| class.last()).is_some_and(|class| class.text == name.text)
+        }
+        _ => false,
+    };
+    (is_word(name.text) && !is_of_class).then_some(name.text)
 }
 
 /// Whether `words` declare a variable of the host that one of `functions` is the value of, or yields it.
@@ -376,14 +390,15 @@ fn is_host_instance(words: &[Token<'_>], macros: &BTreeSet<String>) -> bool {
 
 /// `text` with blanks in the place of host functions, but for the preprocessor's lines. A text that is not understood stays.
 pub(super) fn without(text: &str, macros: &BTreeSet<String>) -> String {
-    let parts = take_apart(text);
-    // This pragma makes functions of both sides of all that follow.
-    let forced =
-        parts.directives.iter().any(|line| text.get(line.clone()).is_some_and(|line| line.contains("force_cuda")));
-    let Some(functions) = (if forced { None } else { host_functions(&parts.tokens, macros) }) else {
+    if is_forced(text) {
         return text.to_string();
-    };
-    blank(text, functions)
+    }
+    host_functions(&tokens(text), macros).map_or_else(|| text.to_string(), |functions| blank(text, functions))
+}
+
+/// Whether a pragma makes functions of both sides of all that follow.
+fn is_forced(text: &str) -> bool {
+    directives(text).any(|line| line.contains("force_cuda"))
 }
 
 /// `text` with blanks in `ranges`, but for the preprocessor's lines that are no pragmas, as those speak of what is around them.

@@ -38,6 +38,25 @@ fn host_functions_are_left_out() {
         "struct T { int a() {           } void b(); };\nnamespace n {                       }"
     );
     assert!(gone("template void host<int>(std::vector<int>);"));
+    let section = "class T { MACRO(A) public: int get() const { host(); } };";
+    assert_eq!(blanked(section), section.replace("host();", "       "));
+}
+
+/// What is looked at for each of a text's braces does not grow with them.
+#[test]
+fn many_braces_are_walked_at_once() {
+    let begun = std::time::Instant::now();
+    for (head, value, count) in [
+        ("int f(", "{}", 200_000),
+        ("A::A() : a", "{}, a", 50_000),
+        ("int a", "{}, a", 50_000),
+        ("struct A ", "{}", 50_000),
+    ] {
+        let text = format!("{head}{}", value.repeat(count));
+        blanked(&text);
+        reached(&text);
+    }
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
 }
 
 /// A variable whose value is a host function, or what one returns, goes with it.
@@ -50,6 +69,8 @@ fn variables_go_with_their_functions() {
         "int size() { return 1; }\n__device__ int size(int n) { return n; }\nint number = size();\n",
         "int size() { return 1; }\n__constant__ int number = size;\n",
         "int size() { return 1; }\nstruct S { int number = size(); };\n",
+        "size::size(int n) : n(n) { }\nconst int number = size::of;\n",
+        "size<int>::~size() { }\nconst int number = size::of;\n",
     ] {
         assert!(blanked(stays).contains("number = size"), "{stays}");
     }
@@ -65,6 +86,7 @@ fn what_may_be_for_the_device_stays() {
         "__host__ __device__ int g() { return 1; }",
         "struct __align__(8) P : Q { __device__ P(int n) : Q{n} { } };",
         "template <> constexpr int of_theirs(double) { return 1; }",
+        "template <> constexpr int of_theirs<double>(double) { return 1; }",
         "constexpr int h() { return 1; }",
         "#define DEVICE __device__\nDEVICE int i() { return 1; }",
         "#define BOTH DEVICE inline\n#define DEVICE \\\n __device__\nBOTH int i() { return 1; }",
@@ -79,6 +101,16 @@ fn what_may_be_for_the_device_stays() {
     ] {
         assert_eq!(blanked(text), text);
     }
+    // Whatever host functions are beside it.
+    let host = "template <> void launch<int>(int n) { }\n";
+    for text in [
+        "template <class T> constexpr int width(T) { return 1; }\ntemplate <> constexpr int width<double>(double) { return 2; }",
+        "#define BOTH __device__ constexpr\ntemplate <> BOTH int launch<double>(double) { return 2; }",
+        "template <> constexpr int width<float>{4};",
+        "template <> inline constexpr bool is_x<half>{true};",
+    ] {
+        assert_eq!(blanked(&format!("{host}{text}")).trim_start(), text);
+    }
 }
 
 /// Calls of macros outside of functions that make functions of the host.
@@ -90,6 +122,19 @@ fn what_macros_make_for_the_host_goes() {
     let text = format!("{host}{device}{class}");
     let macros = host_macros(std::iter::once(text.as_str()));
     assert_eq!(without_calls(&text, &macros), text.replace("MAKE(Add)", "         "));
+    let plain = "#define PLAIN(name) float name() { return 1; }\n";
+    for stays in [
+        &format!("#ifdef __CUDACC__\n{}#else\n{plain}#endif\nPLAIN(f)\n", plain.replace("float", "__device__ float")),
+        "#define FN(Q, name, e) Q float name(float a) { return e; }\nFN(__device__, f, a)\n",
+        "#define DEV __device__\n#define FN(Q, name, e) Q float name(float a) { return e; }\nFN(DEV, f, a)\n",
+        &format!("{plain}__device__ PLAIN(f)\n"),
+        &format!("{plain}#pragma clang force_cuda_host_device begin\nPLAIN(f)\n"),
+    ] {
+        assert_eq!(without_calls(stays, &host_macros(std::iter::once(stays))), stays);
+    }
+    let behind = format!("#define ON(name) __device__ float name() {{ }}\n{plain}ON(f)\nPLAIN(g)\n");
+    let macros = host_macros(std::iter::once(behind.as_str()));
+    assert_eq!(without_calls(&behind, &macros), behind.replace("PLAIN(g)", "        "));
 }
 
 /// A macro that says nothing of the device: a number, or a check that has the function's own name.
@@ -176,10 +221,15 @@ fn what_a_kernel_reaches_stays() {
         "__device__ Vector operator+(Vector a, Vector b) { return a; }",
         "#define BOTH(name) struct name { };\nBOTH(Params)\nint later;",
         "enum { A, B };",
+        "#define MACRO(x) show( \\\n#x, helper(x))\nint helper(int a);",
+        "#define MACRO host_ ## f\nint host_f();",
+        "#define MACRO(x) CALL_##x(1)\n#define CALL_p(x) impl_##x()\nint impl_a();",
         "static __device__ int table[] = { f(1) };\n__device__ int f(int a) { return table[a]; }",
     ] {
         assert_eq!(reached(&format!("{text}\n{kernel}")), format!("{text}\n{kernel}"));
     }
+    let continued = format!("#define MACRO(x) show( \\\r\n#x, helper(x))\r\nint helper(int a);\r\n{kernel}");
+    assert_eq!(reached(&continued), continued.replace('\r', ""));
     let pasted = "#define A(a) host_ ## a\n#define B(a, b) a##_of_##b\n#define C(...) f(0, ##__VA_ARGS__)\n";
     let functions = "int host_f();\nint a_of_b();\n";
     let kernel = "__global__ void k() { A(f); B(a, b); C(1); }";

@@ -21,36 +21,68 @@ pub(super) enum Block {
     NotUnderstood,
 }
 
-/// Whether a brace behind `words` holds a value within a head rather than a block: a parameter's, `f(int n = {})`, or that of a member that a
-/// constructor begins with, `A::A() : n{1}`.
-pub(super) fn is_value_behind(words: &[Token<'_>]) -> bool {
-    let mut depth = 0_i32;
-    for word in words {
-        match word.text {
-            "(" => depth += 1,
-            ")" => depth -= 1,
-            _ => {}
-        }
-    }
-    let is_name = |word: &Token<'_>| word.text.starts_with(|first: char| first.is_alphabetic() || first == '_');
-    let is_member = words.last().is_some_and(|last| is_name(last) || last.text == ">");
-    let is_of_class =
-        without_template(words).iter().any(|word| matches!(word.text, "class" | "struct" | "union" | "enum"));
-    depth > 0 || is_member && !is_of_class && initializes(words)
+/// What the words of a head have in front of a brace: each is looked at once, however many braces there are in the head.
+#[derive(Default)]
+pub(super) struct Values {
+    head: usize,
+    at: usize,
+    depth: i32,
+    /// Of a `template <...>` in front: how many of its brackets are open.
+    template: Option<usize>,
+    /// Whether there is something behind each `template <...>`.
+    is_plain: bool,
+    is_of_class: bool,
+    has_parameters: bool,
+    /// Whether it is that of a constructor with values of members, `A::A(int n) : n(n)`.
+    initializes: bool,
 }
 
-/// Whether a head is that of a constructor with values of members, `A::A(int n) : n(n)`.
-fn initializes(head: &[Token<'_>]) -> bool {
-    let (mut depth, mut is_behind) = (0_i32, false);
-    head.iter().enumerate().any(|(at, word)| {
-        match word.text {
-            "(" => depth += 1,
-            ")" => (depth, is_behind) = (depth - 1, true),
+impl Values {
+    /// Whether the brace at `at` holds a value within a head, which begins at `head`, rather than a block: a parameter's, `f(int n = {})`, or
+    /// that of a member that a constructor begins with, `A::A() : n{1}`.
+    pub(super) fn is_behind(&mut self, tokens: &[Token<'_>], head: usize, at: usize) -> bool {
+        if self.head != head {
+            *self = Self { head, at: head, ..Self::default() };
+        }
+        for at in self.at..at {
+            self.pass(tokens, at);
+        }
+        self.at = at;
+        let is_name = |text: &str| text == ">" || text.starts_with(|first: char| first.is_alphabetic() || first == '_');
+        let last = at.checked_sub(1).filter(|last| *last >= head).and_then(|last| tokens.get(last));
+        self.depth > 0 || last.is_some_and(|last| is_name(last.text)) && !self.is_of_class && self.initializes
+    }
+
+    fn pass(&mut self, tokens: &[Token<'_>], at: usize) {
+        let text = |at: Option<usize>| at.and_then(|at| tokens.get(at)).map_or("", |token| token.text);
+        let word = text(Some(at));
+        match word {
+            "(" => self.depth += 1,
+            ")" => (self.depth, self.has_parameters) = (self.depth - 1, true),
+            // Behind a macro's call in a class there may be the accessibility of what follows.
+            ":" if self.has_parameters && self.depth == 0 => {
+                let before = text(at.checked_sub(1).filter(|before| *before >= self.head));
+                let is_other = matches!(before, ":" | "public" | "private" | "protected");
+                self.initializes |= !is_other && text(Some(at + 1)) != ":";
+            }
             _ => {}
         }
-        let is_colon = |at: Option<usize>| at.and_then(|at| head.get(at)).is_some_and(|word| word.text == ":");
-        is_behind && depth == 0 && word.text == ":" && !is_colon(at.checked_sub(1)) && !is_colon(Some(at + 1))
-    })
+        if self.is_plain {
+            self.is_of_class |= matches!(word, "class" | "struct" | "union" | "enum");
+            return;
+        }
+        self.template = match (self.template, word) {
+            (None, "template") => Some(0),
+            (None, _) => {
+                self.is_plain = true;
+                self.is_of_class = matches!(word, "class" | "struct" | "union" | "enum");
+                None
+            }
+            (Some(open), "<") => Some(open + 1),
+            (Some(open), ">") => Some(open.saturating_sub(1)).filter(|open| *open > 0),
+            (Some(open), _) => Some(open).filter(|open| *open > 0),
+        };
+    }
 }
 
 pub(super) fn block_behind(head: &[Token<'_>], macros: &BTreeSet<String>) -> Block {

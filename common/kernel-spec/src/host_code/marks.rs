@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{KEEPING, blank, directives, tokens};
+use super::{KEEPING, Token, blank, directives, is_forced, tokens};
 
 /// How statements begin, which stand in functions alone.
 const STATEMENTS: [&str; 6] = ["{", "do", "if", "for", "while", "return"];
@@ -26,10 +26,22 @@ pub(super) fn instances<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<St
     texts.flat_map(directives).filter_map(definition).filter(asks).map(|(name, _)| name).collect()
 }
 
+/// Macros by what their calls outside of functions make.
+pub(crate) struct HostMacros {
+    /// Those that stand for functions of the host.
+    functions: BTreeSet<String>,
+    /// Those that stand for a word which makes a function one of the device.
+    of_device: BTreeSet<String>,
+    /// Those that stand for a body: what is in front of a call is in front of no other call behind it.
+    bodies: BTreeSet<String>,
+}
+
 /// The macros of `texts` that stand for functions of the host: what they launch, or what they name of PyTorch's, no kernel can.
-pub(crate) fn host_macros<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+pub(crate) fn host_macros<'a>(texts: impl Iterator<Item = &'a str>) -> HostMacros {
     let definitions: Vec<(String, Vec<String>)> = texts.flat_map(directives).filter_map(definition).collect();
     let of_device = standing_for_of(definitions.clone(), |words| has(words, &KEEPING));
+    let of_kernels = standing_for_of(definitions.clone(), |words| has(words, &["__global__", "__device__"]));
+    let bodies = standing_for_of(definitions.clone(), |words| has(words, &["{"]));
     // Where one stands outside of all braces, what it begins with is a function.
     let is_function = |words: &[String]| {
         let open = words.iter().position(|word| word == "{");
@@ -44,28 +56,34 @@ pub(crate) fn host_macros<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<
         let is_other = is_class || names_class || has(words, &["struct", "union", "namespace", "enum", "using"]);
         ends && names_first && !is_of_both && !is_other
     };
-    let is_of_host = |(_, words): &(String, Vec<String>)| {
+    // One of several definitions may be the device's.
+    let is_of_host = |(name, words): &(String, Vec<String>)| {
         let follow = |first: &str, second: &str| words.windows(2).any(|pair| pair == [first, second]);
-        let names = ["torch", "at", "c10", "py", "pybind11"].iter().any(|name| follow(name, ":"));
+        let named = ["torch", "at", "c10", "py", "pybind11"].iter().any(|name| follow(name, ":"));
         has(words, &["{"])
-            && !has(words, &["__global__", "__device__"])
-            && (names || words.windows(3).any(|three| three == ["<"; 3]) || is_function(words))
+            && !of_kernels.contains(name)
+            && (named
+                || words.windows(3).any(|three| three == ["<"; 3])
+                || !of_device.contains(name) && is_function(words))
     };
-    definitions.iter().filter(|one| is_of_host(one)).map(|(name, _)| name.clone()).collect()
+    let functions = definitions.iter().filter(|one| is_of_host(one)).map(|(name, _)| name.clone()).collect();
+    HostMacros { functions, of_device, bodies }
 }
 
-/// `text` with blanks where one of `macros` stands for a function: outside of all braces.
-pub(crate) fn without_calls(text: &str, macros: &BTreeSet<String>) -> String {
-    if macros.is_empty() {
+/// `text` with blanks where one of `macros` stands for a function of the host: outside of all braces, and without a word of the device's in front of
+/// it or among its arguments.
+pub(crate) fn without_calls(text: &str, macros: &HostMacros) -> String {
+    if macros.functions.is_empty() || is_forced(text) {
         return text.to_string();
     }
     let tokens = tokens(text);
+    let is_of_device = |token: &Token<'_>| KEEPING.contains(&token.text) || macros.of_device.contains(token.text);
     // Of the braces that are open, whether they are a namespace's.
     let (mut open, mut found) = (Vec::new(), Vec::new());
     let (mut head, mut at) = (0, 0);
     while let Some(token) = tokens.get(at) {
         let is_outside = open.iter().all(|is_namespace| *is_namespace);
-        let is_call = macros.contains(token.text) && tokens.get(at + 1).is_some_and(|open| open.text == "(");
+        let is_call = macros.bodies.contains(token.text) && tokens.get(at + 1).is_some_and(|open| open.text == "(");
         match token.text {
             "{" => {
                 let words = tokens.get(head..at).unwrap_or_default();
@@ -82,9 +100,14 @@ pub(crate) fn without_calls(text: &str, macros: &BTreeSet<String>) -> String {
                     }
                     depth == 0
                 });
-                let Some(close) = end.and_then(|end| tokens.get(end)) else { break };
-                found.push(token.at..close.at + 1);
-                at = end.unwrap_or(at);
+                let Some((end, close)) = end.and_then(|end| Some((end, tokens.get(end)?))) else { break };
+                let (before, arguments) = (tokens.get(head..at), tokens.get(at + 1..end));
+                let is_kept = before.into_iter().chain(arguments).flatten().any(is_of_device);
+                if macros.functions.contains(token.text) && !is_kept {
+                    found.push(token.at..close.at + 1);
+                }
+                at = end;
+                head = end + 1;
             }
             _ => {}
         }

@@ -4,9 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::{
-    Block, Token, block_behind, closing, is_specialisation, is_value_behind, marks, take_apart, without_template,
-};
+use super::{Block, Token, Values, block_behind, closing, is_specialisation, marks, take_apart, without_template};
 
 /// Words whose parentheses hold no parameters.
 const ATTRIBUTES: [&str; 6] =
@@ -15,6 +13,9 @@ const CLASSES: [&str; 3] = ["class", "struct", "union"];
 /// Words of declarations that are needed without being named.
 const KEPT: [&str; 9] =
     ["operator", "decltype", "concept", "requires", "static_assert", "enum", "friend", "namespace", "auto"];
+
+/// Braces of one declaration, for each of which its head is looked at again: with more a text is not understood.
+const MOST_BRACES: usize = 16;
 
 /// What reaches instances that a macro asks for: nothing has this name.
 const INSTANCE: &str = "template <>";
@@ -77,7 +78,8 @@ pub(crate) fn unreached(texts: &BTreeMap<String, String>, named: &str) -> BTreeM
         if new.is_empty() {
             break;
         }
-        reached.extend(new.into_iter().flat_map(|(_, one)| one.words));
+        // A macro's own name is none of its words, and may have been put together.
+        reached.extend(new.into_iter().flat_map(|(_, one)| one.words.into_iter().chain(one.names)));
     }
     let mut ranges: BTreeMap<String, Vec<Range<usize>>> = BTreeMap::new();
     for (name, one) in found {
@@ -130,12 +132,15 @@ impl Pasted<'_> {
 
 /// The names that a line of the preprocessor puts together.
 fn pasted(line: &str) -> Vec<Pasted<'_>> {
-    let head = line.split_once(')').map_or("", |(head, _)| head);
-    let mut params = words_of(head).skip(1);
-    let by = params.next().unwrap_or_default();
-    let params: Vec<&str> = params.collect();
-    let parts: Vec<&str> = line.split("##").collect();
     let is_word = |found: char| found.is_alphanumeric() || found == '_';
+    let is_blank = |found: char| found.is_whitespace() || found == '\\';
+    let Some(defined) = line.strip_prefix("define").map(|defined| defined.trim_start_matches(is_blank)) else {
+        return Vec::new();
+    };
+    let (by, value) = defined.split_at(defined.find(|found| !is_word(found)).unwrap_or(defined.len()));
+    let params = value.strip_prefix('(').and_then(|value| value.split_once(')')).map_or("", |(params, _)| params);
+    let params: Vec<&str> = words_of(params).collect();
+    let parts: Vec<&str> = line.split("##").collect();
     let pairs = parts.windows(2).filter_map(|pair| {
         let [before, behind] = pair else { return None };
         let (before, behind) = (before.trim_end(), behind.trim_start());
@@ -179,6 +184,7 @@ fn declarations<'a>(text: &'a str, macros: &Macros) -> Option<Vec<Declaration<'a
     let tokens = take_apart(text).tokens;
     let mut found = Vec::new();
     let (mut head, mut at, mut scopes) = (0, 0, 0_usize);
+    let (mut values, mut braces) = (Values::default(), 0_usize);
     while let Some(token) = tokens.get(at) {
         let words = tokens.get(head..at)?;
         let mut end = None;
@@ -188,7 +194,7 @@ fn declarations<'a>(text: &'a str, macros: &Macros) -> Option<Vec<Declaration<'a
                 scopes = scopes.checked_sub(1)?;
                 head = at + 1;
             }
-            "{" if is_value_behind(words) => at = closing(&tokens, at)?,
+            "{" if values.is_behind(&tokens, head, at) => at = closing(&tokens, at)?,
             "{" => match block_behind(words, &macros.shapes) {
                 Block::NotUnderstood => return None,
                 // A body behind what was taken for one.
@@ -199,15 +205,16 @@ fn declarations<'a>(text: &'a str, macros: &Macros) -> Option<Vec<Declaration<'a
                     scopes += 1;
                     head = at + 1;
                 }
+                _ if braces == MOST_BRACES => return None,
                 // What is declared goes on to the semicolon.
-                _ => at = closing(&tokens, at)?,
+                _ => (at, braces) = (closing(&tokens, at)?, braces + 1),
             },
             _ => {}
         }
         if let Some(end) = end {
             found.push(declaration(tokens.get(head..end)?, tokens.get(end..=end)?, macros));
             at = end;
-            head = end + 1;
+            (head, braces) = (end + 1, 0);
         }
         at += 1;
     }
@@ -243,7 +250,7 @@ fn assigned(head: &[Token<'_>]) -> usize {
 }
 
 /// Where parentheses begin in the head of a function: those of its parameters, and of macros that may stand for attributes.
-fn parentheses(head: &[Token<'_>]) -> Vec<usize> {
+pub(super) fn parentheses(head: &[Token<'_>]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut depth = 0_i32;
     for (at, word) in head.iter().enumerate() {
@@ -273,7 +280,7 @@ fn declaration<'a>(words: &[Token<'a>], last: &[Token<'a>], macros: &Macros) -> 
     Declaration { range, names: names.unwrap_or_default(), words, is_specialisation }
 }
 
-fn is_word(text: &str) -> bool {
+pub(super) fn is_word(text: &str) -> bool {
     text.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
@@ -391,7 +398,7 @@ fn name_of_function<'a>(head: &[Token<'a>]) -> Option<Vec<&'a str>> {
 }
 
 /// A name without the arguments of a template behind it.
-fn without_arguments<'a, 'b>(head: &'b [Token<'a>]) -> Option<&'b [Token<'a>]> {
+pub(super) fn without_arguments<'a, 'b>(head: &'b [Token<'a>]) -> Option<&'b [Token<'a>]> {
     if head.last()?.text != ">" {
         return Some(head);
     }
