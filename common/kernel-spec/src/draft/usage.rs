@@ -1,6 +1,7 @@
 //! What the body of a kernel does with a buffer, as far as its text tells.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::Usage;
 use crate::host_code::Token;
@@ -115,16 +116,36 @@ fn is_index(body: &[Token<'_>], at: usize, pointers: &[String]) -> bool {
         })
 }
 
-/// Whether elements of `name` beside each other are read, `p[i]` and `p[i + 1]`.
+/// The most words of an index that is compared with others.
+const LONGEST_INDEX: usize = 64;
+
+/// Whether elements of `name` beside each other are read as where something begins and ends: `p[i]` and `p[i + 1]`, but `p[2 * i]` and
+/// `p[2 * i + 1]`, which may be a pair, as the bounds of a loop or in a difference alone.
 fn has_next(name: &str, body: &[Token<'_>]) -> bool {
+    let words = |range: Range<usize>| -> Vec<&str> {
+        body.get(range).unwrap_or_default().iter().map(|token| token.text).collect()
+    };
     let named = body.iter().enumerate().filter(|(_, token)| token.text == name);
-    let index = named.filter_map(|(at, _)| {
-        let close = closed(body, at + 1).filter(|_| body.get(at + 1).is_some_and(|open| open.text == "["))?;
-        Some(body.get(at + 2..close)?.iter().map(|token| token.text).collect())
+    let elements = named.filter_map(|(at, _)| {
+        let near = body.get(..body.len().min(at + LONGEST_INDEX + 3))?;
+        let close = closed(near, at + 1).filter(|_| near.get(at + 1).is_some_and(|open| open.text == "["))?;
+        Some((at, close, words(at + 2..close)))
     });
-    let all: BTreeSet<Vec<&str>> = index.collect();
-    let is_next = |other: &Vec<&str>, index: &[&str]| other.strip_suffix(&["+", "1"]) == Some(index);
-    all.iter().any(|index| all.iter().any(|other| is_next(other, index)))
+    let elements: Vec<(usize, usize, Vec<&str>)> = elements.collect();
+    let follows = |next: &[&str], index: &[&str]| next.strip_suffix(&["+", "1"]) == Some(index);
+    let are_bounds = |pair: &[(usize, usize, Vec<&str>)]| match pair {
+        [(_, close, first), (at, _, second)] => match body.get(close + 1..*at) {
+            Some([minus]) if minus.text == "-" => follows(first, second),
+            Some([end, _, less]) if end.text == ";" && less.text == "<" => follows(second, first),
+            _ => false,
+        },
+        _ => false,
+    };
+    let all: BTreeSet<&[&str]> = elements.iter().map(|(_, _, index)| index.as_slice()).collect();
+    let is_product = |index: &[&str]| index.contains(&"*") || index.windows(2).any(|pair| pair == ["<"; 2]);
+    let has_before =
+        |next: &[&str]| next.strip_suffix(&["+", "1"]).is_some_and(|index| !is_product(index) && all.contains(index));
+    elements.windows(2).any(are_bounds) || all.iter().any(|next| has_before(next))
 }
 
 /// The letter that a body takes from others to count from it, `x[i] - 'a'`; 0 where there is none.
@@ -307,6 +328,10 @@ mod tests {
             ("int j = p[i]; if (a * b == j) x = 1;", READ),
             ("for (int j = p[i]; j < p[i + 1]; j++) x += a[j];", Usage { begins: true, ..INDEX }),
             ("x = p[i + 1] - p[i];", READ),
+            ("int j = p[i]; int e = p[i + 1]; x = a[j];", Usage { begins: true, ..INDEX }),
+            ("x = a[p[2 * i]] + a[p[2 * i + 1]];", INDEX),
+            ("for (int j = p[n * i]; j < p[n * i + 1]; j++) x += a[j];", Usage { begins: true, ..INDEX }),
+            ("n = p[2 * i + 1] - p[2 * i]; x = a[p[2 * i]];", Usage { begins: true, ..INDEX }),
             ("int j = p[i]; x = b * j + a[i];", READ),
             ("if (p[i] == 1 && p[i] <= 2) return;", READ),
             ("x = y * p[i]; q.p = 1;", READ),
