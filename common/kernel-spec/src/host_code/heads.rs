@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Token;
+use super::{Token, is_word};
 
 /// Words that make a function one of the device, or may.
 pub(super) const KEEPING: [&str; 9] =
@@ -48,7 +48,7 @@ impl Values {
             self.pass(tokens, at);
         }
         self.at = at;
-        let is_name = |text: &str| text == ">" || text.starts_with(|first: char| first.is_alphabetic() || first == '_');
+        let is_name = |text: &str| text == ">" || is_word(text);
         let last = at.checked_sub(1).filter(|last| *last >= head).and_then(|last| tokens.get(last));
         self.depth > 0 || last.is_some_and(|last| is_name(last.text)) && !self.is_of_class && self.initializes
     }
