@@ -14,7 +14,7 @@ use heads::{Block, KEEPING, Values, block_behind, is_specialisation, without_tem
 pub(super) use marks::{host_macros, marks, without_calls};
 pub(super) use namespaces::{namespaces, with_namespaces};
 pub(super) use reached::unreached;
-use reached::{is_word, parentheses, without_arguments};
+use reached::{parentheses, without_arguments};
 
 /// A word, a sign, or a literal of a source.
 #[derive(Clone, Debug)]
@@ -27,6 +27,10 @@ pub(super) struct Token<'a> {
 struct Parts<'a> {
     tokens: Vec<Token<'a>>,
     directives: Vec<Range<usize>>,
+}
+
+fn is_word(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
 /// Where what begins at `at` ends, which is no token: a blank, a comment; `None` for others.

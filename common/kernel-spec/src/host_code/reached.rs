@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::{Block, Token, Values, block_behind, closing, is_specialisation, marks, take_apart, without_template};
+use super::{
+    Block, Token, Values, block_behind, closing, is_specialisation, is_word, marks, take_apart, without_template,
+};
 
 /// Words whose parentheses hold no parameters.
 const ATTRIBUTES: [&str; 6] =
@@ -278,10 +280,6 @@ fn declaration<'a>(words: &[Token<'a>], last: &[Token<'a>], macros: &Macros) -> 
     let is_specialisation = is_specialisation(words);
     let words = words.iter().map(|word| word.text).collect();
     Declaration { range, names: names.unwrap_or_default(), words, is_specialisation }
-}
-
-pub(super) fn is_word(text: &str) -> bool {
-    text.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
 /// What reaches a declaration; `None` of one that stays.
