@@ -81,6 +81,13 @@ const COMMON: ModelFamily = ModelFamily {
 /// Experts as DeepSeek's configs have them.
 const ROUTED: ModelFamily = ModelFamily { experts: &["n_routed_experts"], attention: Attention::Latent, ..COMMON };
 
+const LONGCAT: ModelFamily = ModelFamily {
+    topk: &["moe_topk"],
+    intermediate: &["expert_ffn_hidden_size", "moe_intermediate_size"],
+    attention: Attention::Other,
+    ..ROUTED
+};
+
 const STEP3: ModelFamily =
     ModelFamily { experts: &["moe_num_experts"], topk: &["moe_top_k"], attention: Attention::Other, ..COMMON };
 
@@ -137,6 +144,8 @@ pub static FAMILIES: &[ModelFamily] = &[
             "LagunaForCausalLM",
             "SarvamMoEForCausalLM",
             "SarvamMLAForCausalLM",
+            "InternS1ProForConditionalGeneration",
+            "InternS2MobiusForConditionalGeneration",
         ],
         attention: Attention::Other,
         ..COMMON
@@ -154,7 +163,19 @@ pub static FAMILIES: &[ModelFamily] = &[
         ..COMMON
     },
     ModelFamily { names: &["Qwen3NextForCausalLM"], fused: Fused::QwenNext, attention: Attention::Other, ..COMMON },
-    ModelFamily { names: &["BailingMoeV3ForCausalLM"], fused: Fused::Bailing, attention: Attention::Other, ..COMMON },
+    ModelFamily {
+        names: &["BailingMoeV3ForCausalLM", "BailingMoeV3VLForConditionalGeneration"],
+        fused: Fused::Bailing,
+        attention: Attention::Other,
+        ..COMMON
+    },
+    ModelFamily {
+        names: &["IQuestQ1ForCausalLM"],
+        intermediate: &["intermediate_size"],
+        only: Some(Engine::SGLANG),
+        attention: Attention::Other,
+        ..COMMON
+    },
     ModelFamily { names: &["Qwen3OmniMoeForConditionalGeneration"], text: "thinker_config.text_config", ..COMMON },
     ModelFamily {
         names: &["Cohere2MoeForCausalLM"],
@@ -188,18 +209,13 @@ pub static FAMILIES: &[ModelFamily] = &[
         ..ROUTED
     },
     ModelFamily {
-        names: &["AXK1ForCausalLM", "PanguUltraMoEForCausalLM", "PanguProMoEV2ForCausalLM"],
+        names: &["AXK1ForCausalLM", "PanguUltraMoEForCausalLM", "PanguProMoEV2ForCausalLM", "MiMoV2OmniForCausalLM"],
         only: Some(Engine::VLLM),
         attention: Attention::Other,
         ..ROUTED
     },
-    ModelFamily {
-        names: &["LongcatFlashForCausalLM"],
-        topk: &["moe_topk"],
-        intermediate: &["expert_ffn_hidden_size", "moe_intermediate_size"],
-        attention: Attention::Other,
-        ..ROUTED
-    },
+    ModelFamily { names: &["LongcatFlashForCausalLM"], ..LONGCAT },
+    ModelFamily { names: &["LongcatFlashNgramForCausalLM"], only: Some(Engine::VLLM), ..LONGCAT },
     ModelFamily { names: &["Glm4MoeForCausalLM"], fused: Fused::Glm, attention: Attention::Grouped, ..ROUTED },
     ModelFamily {
         names: &["Glm4vMoeForConditionalGeneration"],

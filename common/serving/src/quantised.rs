@@ -42,7 +42,7 @@ pub struct Unread {
     pub expected: String,
 }
 
-const METHODS: &str = "a quantisation that is read here (fp8, compressed-tensors, AWQ, GPTQ, FP8 of modelopt); --dtype says how weights are stored";
+const METHODS: &str = "a quantisation that is read here (fp8, compressed-tensors, AWQ, GPTQ, FP8 of modelopt and Quark); --dtype says how weights are stored";
 
 fn unread(field: &str, found: impl Into<String>, expected: &str) -> Unread {
     let field = if field.is_empty() { FIELD.to_string() } else { format!("{FIELD}.{field}") };
@@ -81,6 +81,9 @@ fn stored(said: &Json) -> Result<Storage, Unread> {
     if let Some(group) = field(said, "config_groups").and_then(first_group) {
         return compressed(group).map_err(|found| unread("config_groups", found, METHODS));
     }
+    if method == "quark" {
+        return quark(said);
+    }
     let bits = field(said, "bits").or_else(|| field(said, "w_bit")).and_then(Json::as_u64);
     let precision = match bits {
         Some(4) => Precision::Int4W4A16,
@@ -114,7 +117,7 @@ fn excluded(said: &Json) -> Excluded {
     let lists: &[&str] = match (is_fp8, is_compressed) {
         (true, _) => &["ignored_layers", "modules_to_not_convert"],
         (false, true) => &["ignore"],
-        (false, false) => &["modules_to_not_convert", "exclude_modules", "ignore"],
+        (false, false) => &["modules_to_not_convert", "exclude_modules", "exclude", "ignore"],
     };
     let names = lists.iter().filter_map(|list| field(said, list)?.as_array()).flatten().filter_map(Json::as_str);
     let excluded_by = |name: &str| match (names_experts(name), is_fp8, is_compressed) {
@@ -194,6 +197,37 @@ fn compressed(group: &Json) -> Result<Storage, String> {
     }
 }
 
+/// Quark's format, AMD's: what is said of experts' layers, else of all. Of its types both engines' kernels take FP8.
+fn quark(said: &Json) -> Result<Storage, Unread> {
+    const ALL: &str = "global_quant_config";
+    let layers = field(said, "layer_quant_config").and_then(Json::as_object);
+    let of_experts = layers.into_iter().flatten().find(|(name, _)| names_experts(name)).map(|(_, group)| group);
+    let (place, group) = match of_experts {
+        Some(group) => ("layer_quant_config", group),
+        None => (ALL, field(said, ALL).ok_or_else(|| unread(ALL, "none", "how weights and activations are stored"))?),
+    };
+    // One tensor's scheme may be the only one of a list.
+    let tensors = |name: &str| {
+        let tensors = field(group, name)?;
+        tensors.as_array().map_or(Some(tensors), |list| list.first().filter(|_| list.len() == 1))
+    };
+    let of = |name: &str, word: &str| tensors(name).and_then(|it| field(it, word)?.as_str()).unwrap_or("none");
+    let [weight, input] = ["weight", "input_tensors"].map(|name| (of(name, "dtype"), of(name, "qscheme")));
+    match (weight, input.0) {
+        (("fp8_e4m3", scheme @ ("per_tensor" | "per_channel")), "fp8_e4m3") => {
+            Ok(Storage { dtype: Some(Precision::Fp8W8A8), per_channel: scheme == "per_channel", ..Storage::default() })
+        }
+        ((dtype, scheme), activations) => {
+            let found = format!("weights of {dtype} {scheme}, activations of {activations}");
+            Err(unread(
+                place,
+                found,
+                "fp8_e4m3 of both, weights per_tensor or per_channel; --dtype says how weights are stored",
+            ))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,6 +265,39 @@ mod tests {
         assert_eq!(storage(&asymmetric), expected);
         let zero_points = |said: &str| storage(&format!(r#"{{"bits": 4, "group_size": 128, {said}}}"#)).zero_points;
         assert!(zero_points("\"zero_point\": true") && zero_points("\"sym\": false") && !zero_points("\"sym\": true"));
+    }
+
+    #[test]
+    fn quark_stores_experts_as_their_layers_say() {
+        let said = |weight: &str, input: &str, more: &str| {
+            let group = format!(r#"{{"weight": {weight}, "input_tensors": {input}}}"#);
+            of(&format!(r#"{{"quant_method": "quark", "global_quant_config": {group}{more}}}"#))
+        };
+        let tensor = r#"{"dtype": "fp8_e4m3", "qscheme": "per_tensor", "is_dynamic": false}"#;
+        let channel = r#"{"dtype": "fp8_e4m3", "qscheme": "per_channel"}"#;
+        let fp8 = Storage { dtype: Some(Precision::Fp8W8A8), ..Storage::default() };
+        assert_eq!(said(tensor, tensor, "").unwrap().storage, fp8);
+        let channels = Storage { per_channel: true, ..fp8 };
+        assert_eq!(said(&format!("[{channel}]"), channel, "").unwrap().storage, channels);
+        let fp4 = r#"{"dtype": "fp4", "qscheme": "per_group", "group_size": 32}"#;
+        let experts = format!(
+            r#", "layer_quant_config": {{"*q_proj": {{}}, "*mlp.experts.*": {{"weight": {channel}, "input_tensors": {channel}}}}}"#
+        );
+        assert_eq!(said(fp4, fp4, &experts).unwrap().storage, channels);
+        assert_eq!(
+            said(tensor, tensor, r#", "exclude": ["lm_head", "re:.*mlp.experts.*"]"#).unwrap().storage.dtype,
+            None
+        );
+        assert_eq!(said(tensor, tensor, r#", "exclude": ["model.layers.78.mlp.experts.*"]"#).unwrap().storage, fp8);
+        for (weight, input, found) in [
+            (fp4, fp4, "weights of fp4 per_group, activations of fp4"),
+            (tensor, "null", "weights of fp8_e4m3 per_tensor, activations of none"),
+            ("null", tensor, "weights of none none, activations of fp8_e4m3"),
+        ] {
+            let error = said(weight, input, "").unwrap_err();
+            assert_eq!((&*error.field, &*error.found), ("quantization_config.global_quant_config", found));
+        }
+        assert_eq!(of(r#"{"quant_method": "quark"}"#).unwrap_err().field, "quantization_config.global_quant_config");
     }
 
     #[test]
