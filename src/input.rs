@@ -9,7 +9,7 @@ use bluefin_common::problem::{DataType, Direction, Problem, read_size};
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
 use bluefin_producer::capture::counts;
-use bluefin_producer::input::{Overrides, Sourced, read_bytes, read_input};
+use bluefin_producer::input::{Overrides, Sourced, read_input, read_list};
 use bluefin_producer::plan::CandidateBudget;
 use bluefin_producer::specs::Specs;
 
@@ -124,7 +124,7 @@ impl InputArgs {
         };
         let mut listed = Listed::default();
         for file in &self.files {
-            let bytes = read_bytes(file)?;
+            let bytes = read_list(file)?;
             let list = read_input(&file.to_string_lossy(), &bytes, &overrides)?;
             list.notes().for_each(|note| say!("{note}"));
             listed.rejects.extend(list.messages());

@@ -17,7 +17,7 @@ use bluefin_common::problem::Problem;
 use bluefin_miopen::db::perf_db;
 
 pub use change::Overrides;
-pub use file::{InputError, MAX_FILE, read_bytes};
+pub use file::{InputError, MAX_FILE, read_bytes, read_list};
 pub(crate) use line::{Content, DRIVER, LOG_MARK, driver_command, implied_direction, lines};
 
 use bluefin_common::problem::driver::{self, Asked};

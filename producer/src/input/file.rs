@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use bluefin_kernel_spec::draft::Language;
 use bluefin_miopen::db::ReadError;
 use bzip2::read::MultiBzDecoder;
 
@@ -39,6 +40,16 @@ pub enum InputError {
         /// The path, or `-`.
         name: String,
     },
+    /// It is a user's own kernel, or a folder of them.
+    #[error("{name}: found {found}, expected a list of problems; {how}")]
+    Kernel {
+        /// The path.
+        name: String,
+        /// What it is.
+        found: &'static str,
+        /// How it is named instead.
+        how: String,
+    },
     /// It is an SQLite database, but no perf database.
     #[error(transparent)]
     Database(#[from] ReadError),
@@ -51,6 +62,30 @@ pub enum InputError {
 pub fn read_bytes(path: &Path) -> Result<Vec<u8>, InputError> {
     let name = path.to_string_lossy();
     unpacked(&name, read_at_most(path, MAX_FILE)?, MAX_FILE)
+}
+
+/// [`read_bytes`] of what a command line names among its lists of problems: of a kernel it says how that is named.
+///
+/// # Errors
+/// What kept the file from being read.
+pub fn read_list(path: &Path) -> Result<Vec<u8>, InputError> {
+    kernel(path).map_or_else(|| read_bytes(path), Err)
+}
+
+/// What is to be said of a path that is no list of problems, but a kernel of the user's own.
+fn kernel(path: &Path) -> Option<InputError> {
+    let name = path.to_string_lossy().into_owned();
+    let (found, how) = if path.is_dir() {
+        ("a folder", format!("captured kernels are named by --triton {name}"))
+    } else if !path.exists() {
+        return None;
+    } else if path.extension().is_some_and(|extension| extension == "toml") {
+        ("a kernel spec", format!("it is named by --kernel {name}"))
+    } else {
+        Language::of(path)?;
+        ("the source of kernels", format!("`bluefin init {name}` writes the specs of its kernels, for --kernel"))
+    };
+    Some(InputError::Kernel { name, found, how })
 }
 
 /// Whether `bytes` are an SQLite database.
@@ -104,6 +139,26 @@ mod tests {
         std::fs::write(&path, "conv -F 1\n").unwrap();
         assert_eq!(read_at_most(&path, 10).unwrap().len(), 10);
         assert!(matches!(read_at_most(&path, 9), Err(InputError::TooLarge { limit: 9, .. })));
+    }
+
+    #[test]
+    fn kernels_are_told_how_they_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |name: &str, how: &str| {
+            let path = folder.path().join(name);
+            if !name.is_empty() {
+                std::fs::write(&path, "__global__ void f() {}\n").unwrap();
+            }
+            let (error, path) = (read_list(&path).unwrap_err().to_string(), path.display());
+            assert_eq!(error, format!("{path}: {}", how.replace("PATH", &path.to_string())));
+        };
+        said("", "found a folder, expected a list of problems; captured kernels are named by --triton PATH");
+        said("a.toml", "found a kernel spec, expected a list of problems; it is named by --kernel PATH");
+        for source in ["a.cu", "a.hip", "a.py"] {
+            let how = "`bluefin init PATH` writes the specs of its kernels, for --kernel";
+            said(source, &format!("found the source of kernels, expected a list of problems; {how}"));
+        }
+        assert!(matches!(read_list(&folder.path().join("none.cu")), Err(InputError::Read { .. })));
     }
 
     #[test]
