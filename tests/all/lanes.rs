@@ -98,3 +98,35 @@ fn blocks_of_cub() {
     let renamed = kernel.replace("#include <cub/cub.cuh>", "#include <hipcub/hipcub.hpp>\nnamespace cub = hipcub;");
     right(&known, "people.hip", "found", HIP, &renamed);
 }
+
+/// Pairs of CUB with places, and loads by a thread's place in the block.
+#[test]
+fn places_of_cub() {
+    let kernel = "#include <cub/cub.cuh>\n__global__ void found(int* out) {\n    const int t = threadIdx.x;\n    \
+        using Pair = cub::KeyValuePair<long, float>;\n    using Reduce = cub::BlockReduce<Pair, 64, cub::BLOCK_REDUCE_RAKING>;\n    \
+        __shared__ typename Reduce::TempStorage a;\n    __shared__ int told[2];\n    \
+        const Pair most = Reduce(a).Reduce(Pair(t, t * 5 % 64), cub::ArgMax());\n    __syncthreads();\n    \
+        const Pair least = Reduce(a).Reduce(Pair(t, t / 2 % 8), cub::ArgMin());\n    \
+        if (t == 0) {\n        told[0] = most.key + 1000 * (int)most.value;\n        told[1] = least.key;\n    }\n    \
+        __syncthreads();\n    out[t] = told[t % 2];\n    __syncthreads();\n    int two[2];\n    \
+        cub::LoadDirectStriped<32>(t % 32, out, two);\n    out[64 + t] = two[0] + 2 * two[1];\n    __syncthreads();\n    \
+        cub::LoadDirectBlocked(t, out + 64, two, 128 - 64, 9);\n    cub::StoreDirectBlocked(t, out + 128, two);\n}\n";
+    let told = |t: i64| if t % 2 == 0 { 63_051 } else { 0 };
+    let values = (0..64).map(told).chain((0..64).map(|t| 3 * told(t)));
+    let values = values.chain((0..128).map(|t| if t < 64 { 3 * told(t) } else { 9 }));
+    right(&Known::integers(values), "people.cu", "found", CUDA, kernel);
+}
+
+/// What a lane gives that nobody takes may be open, and says nothing of what the lane is.
+#[test]
+fn values_of_one_lane_alone() {
+    let kernel = "__device__ int places(int* count) {\n    const unsigned active = __activemask();\n    \
+        const int leader = __ffs(active) - 1, rank = __popc(active & (1u << threadIdx.x % 32) - 1);\n    int first;\n    \
+        if (rank == 0) first = atomicAdd(count, __popc(active));\n    first = __shfl_sync(active, first, leader);\n    \
+        return first + rank;\n}\n\
+        __global__ void found(int* out) {\n    const int t = threadIdx.x;\n    __shared__ int counts[2];\n    if (t < 2) counts[t] = 0;\n    \
+        __syncthreads();\n    out[t] = t % 3 == 1 ? places(counts + t / 32) : -1;\n}\n";
+    let before = |t: i64| (t / 32 * 32..t).filter(|before| before % 3 == 1).count() as i64;
+    let values = (0..64).map(|t| if t % 3 == 1 { before(t) } else { -1 });
+    right(&Known::integers(values), "people.cu", "found", CUDA, kernel);
+}

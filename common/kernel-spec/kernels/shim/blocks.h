@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bluefin/groups.h"
+#include "bluefin/half.h"
 
 // A file of either dialect may say that the other name stands for its own.
 #if BLUEFIN_CUDA
@@ -28,6 +29,27 @@ struct Min {
     template <class T> BLUEFIN_MEMBER T operator()(const T& a, const T& b) const { return b < a ? b : a; }
 };
 
+// A value and where it is, and which of two is taken: of equal values the one that comes first.
+template <class K, class V> struct KeyValuePair {
+    using Key = K;
+    using Value = V;
+    K key;
+    V value;
+    BLUEFIN_MEMBER_OF_BOTH KeyValuePair() {}
+    BLUEFIN_MEMBER_OF_BOTH KeyValuePair(const K& key, const V& value) : key(key), value(value) {}
+    BLUEFIN_MEMBER_OF_BOTH bool operator!=(const KeyValuePair& other) const { return value != other.value || key != other.key; }
+};
+struct ArgMax {
+    template <class K, class V> BLUEFIN_MEMBER KeyValuePair<K, V> operator()(const KeyValuePair<K, V>& a, const KeyValuePair<K, V>& b) const {
+        return b.value > a.value || a.value == b.value && b.key < a.key ? b : a;
+    }
+};
+struct ArgMin {
+    template <class K, class V> BLUEFIN_MEMBER KeyValuePair<K, V> operator()(const KeyValuePair<K, V>& a, const KeyValuePair<K, V>& b) const {
+        return b.value < a.value || a.value == b.value && b.key < a.key ? b : a;
+    }
+};
+
 // Which way each goes is said for the sake of speed alone: results are the same.
 enum BlockReduceAlgorithm { BLOCK_REDUCE_RAKING_COMMUTATIVE_ONLY, BLOCK_REDUCE_RAKING, BLOCK_REDUCE_WARP_REDUCTIONS };
 enum BlockScanAlgorithm { BLOCK_SCAN_RAKING, BLOCK_SCAN_RAKING_MEMOIZE, BLOCK_SCAN_WARP_SCANS };
@@ -49,7 +71,7 @@ template <class T, int LANES = BLUEFIN_WARP> struct WarpReduce {
     static_assert((LANES & (LANES - 1)) == 0 && LANES <= BLUEFIN_WARP, "lanes are a power of two, of one warp");
     struct TempStorage {};
     BLUEFIN_MEMBER WarpReduce(TempStorage&) {}
-    template <class Join> BLUEFIN_MEMBER static T bluefin_reduce(T value, Join join, int valid) {
+    template <class Join> BLUEFIN_MEMBER static T bluefin_reduce(BLUEFIN_OPEN T value, Join join, int valid) {
         const int lane = (int)(__lane_id() % LANES);
         const bluefin_mask mask = bluefin_active();
         if (valid > LANES) valid = LANES;
@@ -60,10 +82,10 @@ template <class T, int LANES = BLUEFIN_WARP> struct WarpReduce {
         }
         return value;
     }
-    template <class Join> BLUEFIN_MEMBER T Reduce(T value, Join join, int valid = LANES) {
+    template <class Join> BLUEFIN_MEMBER T Reduce(BLUEFIN_OPEN T value, Join join, int valid = LANES) {
         return bluefin_reduce(value, join, valid);
     }
-    BLUEFIN_MEMBER T Sum(T value, int valid = LANES) { return bluefin_reduce(value, cub::Sum(), valid); }
+    BLUEFIN_MEMBER T Sum(BLUEFIN_OPEN T value, int valid = LANES) { return bluefin_reduce(value, cub::Sum(), valid); }
 };
 
 // Values of a warp's lanes up to each of them. What all of them come to is without the first that is given.
@@ -126,7 +148,7 @@ template <class T, int X, BlockReduceAlgorithm = BLOCK_REDUCE_WARP_REDUCTIONS, i
     };
     TempStorage& storage;
     BLUEFIN_MEMBER BlockReduce(TempStorage& storage) : storage(storage) {}
-    template <class Join> BLUEFIN_MEMBER T Reduce(T value, Join join, int valid = THREADS) {
+    template <class Join> BLUEFIN_MEMBER T Reduce(BLUEFIN_OPEN T value, Join join, int valid = THREADS) {
         const int rank = (int)cooperative_groups::bluefin_rank(), warp = rank / BLUEFIN_WARP;
         const int in_warp = valid - warp * BLUEFIN_WARP;
         value = WarpReduce<T>::bluefin_reduce(value, join, in_warp);
@@ -143,7 +165,7 @@ template <class T, int X, BlockReduceAlgorithm = BLOCK_REDUCE_WARP_REDUCTIONS, i
         for (int i = 1; i < N; ++i) value = join(value, values[i]);
         return Reduce(value, join);
     }
-    BLUEFIN_MEMBER T Sum(T value, int valid = THREADS) { return Reduce(value, cub::Sum(), valid); }
+    BLUEFIN_MEMBER T Sum(BLUEFIN_OPEN T value, int valid = THREADS) { return Reduce(value, cub::Sum(), valid); }
     template <int N> BLUEFIN_MEMBER T Sum(T (&values)[N]) { return Reduce(values, cub::Sum()); }
 };
 
@@ -243,6 +265,30 @@ template <int THREADS, int N, bool STRIPED> BLUEFIN_DEVICE int bluefin_place(int
     const int rank = (int)cooperative_groups::bluefin_rank();
     return STRIPED ? i * THREADS + rank : rank * N + i;
 }
+
+// The same for a thread that says its place in the block.
+#define BLUEFIN_LOAD(name, head, place)                                                                                  \
+    template <head class T, int N, class From> BLUEFIN_DEVICE void LoadDirect##name(int rank, From from, T (&values)[N]) { \
+        _Pragma("unroll") for (int i = 0; i < N; ++i) values[i] = from[place];                                           \
+    }                                                                                                                    \
+    template <head class T, int N, class From> BLUEFIN_DEVICE void LoadDirect##name(int rank, From from, T (&values)[N], int valid) { \
+        _Pragma("unroll") for (int i = 0; i < N; ++i) if (place < valid) values[i] = from[place];                        \
+    }                                                                                                                    \
+    template <head class T, int N, class From, class Other>                                                              \
+    BLUEFIN_DEVICE void LoadDirect##name(int rank, From from, T (&values)[N], int valid, Other other) {                  \
+        _Pragma("unroll") for (int i = 0; i < N; ++i) values[i] = place < valid ? (T)from[place] : (T)other;             \
+    }                                                                                                                    \
+    template <head class T, int N, class To> BLUEFIN_DEVICE void StoreDirect##name(int rank, To to, T (&values)[N]) {    \
+        _Pragma("unroll") for (int i = 0; i < N; ++i) to[place] = values[i];                                             \
+    }                                                                                                                    \
+    template <head class T, int N, class To> BLUEFIN_DEVICE void StoreDirect##name(int rank, To to, T (&values)[N], int valid) { \
+        _Pragma("unroll") for (int i = 0; i < N; ++i) if (place < valid) to[place] = values[i];                          \
+    }
+#define BLUEFIN_THREADS int THREADS,
+BLUEFIN_LOAD(Blocked, , rank * N + i)
+BLUEFIN_LOAD(Striped, BLUEFIN_THREADS, i * THREADS + rank)
+#undef BLUEFIN_THREADS
+#undef BLUEFIN_LOAD
 
 template <class T, int X, int N, BlockLoadAlgorithm HOW = BLOCK_LOAD_DIRECT, int Y = 1, int Z = 1, int = 0> struct BlockLoad {
     struct TempStorage {};

@@ -71,14 +71,14 @@ struct coalesced_group {
         for (unsigned i = 0; i < rank; ++i) lanes &= lanes - 1;
         return (int)__builtin_ctzll(lanes);
     }
-    template <class T> BLUEFIN_MEMBER T shfl(T value, unsigned from) const {
+    template <class T> BLUEFIN_MEMBER T shfl(BLUEFIN_OPEN T value, unsigned from) const {
         return __shfl_sync(bluefin_lanes, value, bluefin_lane_of(from % size()));
     }
-    template <class T> BLUEFIN_MEMBER T shfl_up(T value, unsigned by) const {
+    template <class T> BLUEFIN_MEMBER T shfl_up(BLUEFIN_OPEN T value, unsigned by) const {
         const unsigned rank = thread_rank();
         return shfl(value, rank < by ? rank : rank - by);
     }
-    template <class T> BLUEFIN_MEMBER T shfl_down(T value, unsigned by) const {
+    template <class T> BLUEFIN_MEMBER T shfl_down(BLUEFIN_OPEN T value, unsigned by) const {
         const unsigned rank = thread_rank();
         return shfl(value, rank + by >= size() ? rank : rank + by);
     }
@@ -102,14 +102,14 @@ template <unsigned lanes, class Parent = thread_block> struct thread_block_tile 
     BLUEFIN_MEMBER static bluefin_mask bluefin_lanes() {
         return (~(bluefin_mask)0 >> (BLUEFIN_WARP - lanes)) << (__lane_id() & ~(lanes - 1));
     }
-    template <class T> BLUEFIN_MEMBER static T shfl(T value, int from) { return __shfl_sync(bluefin_lanes(), value, from, lanes); }
-    template <class T> BLUEFIN_MEMBER static T shfl_up(T value, unsigned by) {
+    template <class T> BLUEFIN_MEMBER static T shfl(BLUEFIN_OPEN T value, int from) { return __shfl_sync(bluefin_lanes(), value, from, lanes); }
+    template <class T> BLUEFIN_MEMBER static T shfl_up(BLUEFIN_OPEN T value, unsigned by) {
         return __shfl_up_sync(bluefin_lanes(), value, by, lanes);
     }
-    template <class T> BLUEFIN_MEMBER static T shfl_down(T value, unsigned by) {
+    template <class T> BLUEFIN_MEMBER static T shfl_down(BLUEFIN_OPEN T value, unsigned by) {
         return __shfl_down_sync(bluefin_lanes(), value, by, lanes);
     }
-    template <class T> BLUEFIN_MEMBER static T shfl_xor(T value, int mask) {
+    template <class T> BLUEFIN_MEMBER static T shfl_xor(BLUEFIN_OPEN T value, int mask) {
         return __shfl_xor_sync(bluefin_lanes(), value, mask, lanes);
     }
     BLUEFIN_MEMBER static bluefin_ballot_result ballot(int predicate) {

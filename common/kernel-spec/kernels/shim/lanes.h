@@ -69,19 +69,19 @@ template <class T> BLUEFIN_DEVICE T bluefin_take(bluefin_mask mask, T value, uns
     return value;
 }
 
-template <class T> BLUEFIN_DEVICE T __shfl_sync(bluefin_mask mask, T value, int from, int width = BLUEFIN_WARP) {
+template <class T> BLUEFIN_DEVICE T __shfl_sync(bluefin_mask mask, BLUEFIN_OPEN T value, int from, int width = BLUEFIN_WARP) {
     const unsigned self = bluefin_wave_lane();
     return bluefin_take(mask, value, (self & ~(width - 1u)) | (from & (width - 1)));
 }
-template <class T> BLUEFIN_DEVICE T __shfl_up_sync(bluefin_mask mask, T value, unsigned by, int width = BLUEFIN_WARP) {
+template <class T> BLUEFIN_DEVICE T __shfl_up_sync(bluefin_mask mask, BLUEFIN_OPEN T value, unsigned by, int width = BLUEFIN_WARP) {
     const unsigned self = bluefin_wave_lane(), within = self & (width - 1u);
     return bluefin_take(mask, value, within < by ? self : self - by);
 }
-template <class T> BLUEFIN_DEVICE T __shfl_down_sync(bluefin_mask mask, T value, unsigned by, int width = BLUEFIN_WARP) {
+template <class T> BLUEFIN_DEVICE T __shfl_down_sync(bluefin_mask mask, BLUEFIN_OPEN T value, unsigned by, int width = BLUEFIN_WARP) {
     const unsigned self = bluefin_wave_lane(), within = self & (width - 1u);
     return bluefin_take(mask, value, within + by >= (unsigned)width ? self : self + by);
 }
-template <class T> BLUEFIN_DEVICE T __shfl_xor_sync(bluefin_mask mask, T value, int lanes, int width = BLUEFIN_WARP) {
+template <class T> BLUEFIN_DEVICE T __shfl_xor_sync(bluefin_mask mask, BLUEFIN_OPEN T value, int lanes, int width = BLUEFIN_WARP) {
     const unsigned self = bluefin_wave_lane(), other = self ^ (unsigned)lanes, end = (self + width) & ~(width - 1u);
     return bluefin_take(mask, value, other >= end ? self : other);
 }
@@ -92,16 +92,16 @@ BLUEFIN_DEVICE bluefin_mask bluefin_ballot_of(bluefin_mask mask, bool predicate)
 #endif
 
 // Those without a mask, which CUDA no longer has.
-template <class T> BLUEFIN_DEVICE T __shfl(T value, int from, int width = BLUEFIN_WARP) {
+template <class T> BLUEFIN_DEVICE T __shfl(BLUEFIN_OPEN T value, int from, int width = BLUEFIN_WARP) {
     return __shfl_sync(bluefin_active(), value, from, width);
 }
-template <class T> BLUEFIN_DEVICE T __shfl_up(T value, unsigned by, int width = BLUEFIN_WARP) {
+template <class T> BLUEFIN_DEVICE T __shfl_up(BLUEFIN_OPEN T value, unsigned by, int width = BLUEFIN_WARP) {
     return __shfl_up_sync(bluefin_active(), value, by, width);
 }
-template <class T> BLUEFIN_DEVICE T __shfl_down(T value, unsigned by, int width = BLUEFIN_WARP) {
+template <class T> BLUEFIN_DEVICE T __shfl_down(BLUEFIN_OPEN T value, unsigned by, int width = BLUEFIN_WARP) {
     return __shfl_down_sync(bluefin_active(), value, by, width);
 }
-template <class T> BLUEFIN_DEVICE T __shfl_xor(T value, int lanes, int width = BLUEFIN_WARP) {
+template <class T> BLUEFIN_DEVICE T __shfl_xor(BLUEFIN_OPEN T value, int lanes, int width = BLUEFIN_WARP) {
     return __shfl_xor_sync(bluefin_active(), value, lanes, width);
 }
 

@@ -93,6 +93,10 @@ constexpr unsigned bluefin_waves_of(unsigned, unsigned waves = 0, unsigned = 0) 
 #define HIP_DYNAMIC_SHARED_ATTRIBUTE
 #endif
 
+// In front of a parameter that lanes may leave open whose values are not taken: clang takes a value that nobody gave for a reason to think that
+// its lane is not there, and leaves out the condition under which another one was given.
+#define BLUEFIN_OPEN __attribute__((maybe_undef))
+
 // Bits of a value as those of another type.
 template <class To, class From> BLUEFIN_BOTH constexpr To bluefin_bits(const From& from) {
     return __builtin_bit_cast(To, from);
