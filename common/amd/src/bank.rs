@@ -5,7 +5,7 @@ pub(crate) mod lanes;
 use std::ops::Range;
 
 use crate::races::{LDS, Raced, Races, are_one_sum, differ_by_rounding};
-use crate::shadow::{Conflict, Met, Shadow, Toucher};
+use crate::shadow::{Conflict, How, Met, Shadow, Toucher};
 use crate::variables::{Variables, buffer_place};
 use crate::verdict::{Access, Fault, Place, Use};
 
@@ -125,6 +125,9 @@ impl Bank<'_> {
     /// A lane's store of 1 to 16 bytes, of which nobody wrote those of `poison`.
     #[inline]
     pub fn store(&mut self, offset: usize, data: &[u8], poison: u16, to: &mut Touching<'_>) -> Result<(), Fault> {
+        if poison == 0 && self.is_there(offset, data, to) {
+            return Ok(());
+        }
         if self.shadow.touch(self.bytes.len(), offset, data.len(), true, to.by).is_some() {
             for piece in pieces(offset, data.len()) {
                 let part = &data[piece.start - offset..piece.end - offset];
@@ -133,6 +136,21 @@ impl Bank<'_> {
         }
         self.put(offset, data, poison);
         Ok(())
+    }
+
+    /// Whether a store to LDS changes nothing, as of waves that compute the same: whoever reads there is as well off before it as behind it. To
+    /// those that write it is a read.
+    fn is_there(&mut self, offset: usize, data: &[u8], to: &Touching<'_>) -> bool {
+        let range = offset..offset + data.len();
+        let is_same = matches!(self.label, Label::Lds) && to.by.how == How::Plain && self.bytes[range.clone()] == *data;
+        if !is_same || self.written[range].iter().any(|by| *by != 1) {
+            return false;
+        }
+        let length = self.bytes.len();
+        pieces(offset, data.len()).all(|piece| {
+            let met = self.shadow.touch(length, piece.start, piece.len(), false, to.by);
+            met.is_none_or(|met| met.conflict.wrote() && !met.atomic)
+        })
     }
 
     fn store_piece(

@@ -9,7 +9,7 @@ mod tests;
 
 use std::ops::Range;
 
-use super::Bank;
+use super::{Bank, Label};
 use crate::registers::{LANES, Vgpr, choose, mask_where};
 use crate::shadow::{Marks, Toucher};
 
@@ -182,16 +182,20 @@ impl Bank<'_> {
     /// Stores from `data`, a register for each dword of a lane; whether it is done, `at` where.
     pub fn store_lanes(&mut self, lanes: &Lanes<'_>, data: &[Vgpr], by: &Toucher<'_>, at: &mut Vgpr) -> bool {
         let length = self.bytes.len();
+        let is_lds = matches!(self.label, Label::Lds);
         let marks = self.shadow.marks(length);
         let (bytes, written) = (self.bytes.as_chunks_mut::<4>().0, self.written.as_chunks_mut::<4>().0);
         pulp::Arch::new().dispatch(
             #[inline(always)]
             || {
-                let (words, places) = ((bytes, written, marks), lanes.places());
+                let places = lanes.places();
                 *at = places.of;
                 let within = places.is_within(length);
+                // Looked at lane by lane: see `Bank::is_there`.
+                let is_there = is_lds && within && are_there((bytes, written), lanes, &places, data);
+                let words = (bytes, written, marks);
                 match data {
-                    _ if !within => false,
+                    _ if !within || is_there => false,
                     [a] => store::<1>(words, lanes, &places, [a], by),
                     [a, b] => store::<2>(words, lanes, &places, [a, b], by),
                     [a, b, c] => store::<3>(words, lanes, &places, [a, b, c], by),
@@ -201,6 +205,16 @@ impl Bank<'_> {
             },
         )
     }
+}
+
+/// Whether all that is stored is there already.
+#[inline(always)]
+fn are_there((bytes, written): (&[[u8; 4]], &[[u8; 4]]), lanes: &Lanes<'_>, places: &Places, data: &[Vgpr]) -> bool {
+    (0..lanes.count).filter(|lane| lanes.exec >> lane & 1 == 1).all(|lane| {
+        (places.of[lane] as usize / 4..).zip(data).all(|(word, data)| {
+            bytes.get(word) == Some(&data[lane].to_le_bytes()) && written.get(word) == Some(&[1; 4])
+        })
+    })
 }
 
 #[inline(always)]

@@ -411,3 +411,17 @@ fn waves_that_wait_at_different_barriers_meet_if_all_pass_as_many() {
     passes(&body("if (t < 128) barrier();"), 2, |found| (0..256).all(|t| found[t as usize] == 3 * (t ^ 128)));
     races(&body(""), 2, |fault| matches!(fault, Fault::Barrier { missing: Missing::Elsewhere { .. } }));
 }
+
+/// Both halves compute the same, and write it to one place, half a turn apart: who reads it meanwhile finds the same before and after. Where a
+/// half writes something else it is a race.
+#[test]
+fn waves_that_write_what_is_there_already_are_no_race_with_those_that_read_it() {
+    let body = |value: &str| {
+        format!(
+            "SHARED unsigned s[128]; if (t >= 128) barrier(); s[t & 127] = in[{value}]; barrier(); \
+             unsigned x = s[t & 127 ^ 64]; if (t < 128) barrier(); out[t] = x;"
+        )
+    };
+    passes(&body("t & 127"), 2, |found| (0..256).all(|t| found[t as usize] == ((t & 127) ^ 64)));
+    races(&body("t"), 2, |fault| matches!(fault, Fault::Race { .. } | Fault::Barrier { .. }));
+}
