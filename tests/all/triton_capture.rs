@@ -1,7 +1,9 @@
 //! Kernels of a program that nobody edits: captured by a hook, tuned, and given back. The program, its torch and its GPU are in
 //! `tests/stand-ins/triton`, Triton is real.
 
+mod carried;
 mod descriptors;
+mod tuners;
 mod wild;
 
 use std::path::{Path, PathBuf};

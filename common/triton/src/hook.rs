@@ -11,9 +11,10 @@ use crate::error::Error;
 
 const PATHS: &str = "PYTHONPATH";
 const ASKED: &str = "BLUEFIN_TRITON";
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 14] = [
     ("sitecustomize.py", include_str!("hook/sitecustomize.py")),
     ("bluefin_triton.py", include_str!("hook/bluefin_triton.py")),
+    ("bluefin_tuners.py", include_str!("hook/bluefin_tuners.py")),
     ("bluefin_capture.py", include_str!("hook/bluefin_capture.py")),
     ("bluefin_buffers.py", include_str!("hook/bluefin_buffers.py")),
     ("bluefin_hooks.py", include_str!("hook/bluefin_hooks.py")),

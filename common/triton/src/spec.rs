@@ -15,6 +15,8 @@ use crate::words::Words;
 pub const LISTED: &str = "spec.toml";
 /// That of the spec whose space is what lies around it.
 pub const WIDENED: &str = "widened.toml";
+/// Numbers from it on stand for infinity: nothing is compared to a part of them.
+const LARGEST: f64 = 1e30;
 /// Characters of a solver's name.
 const SOLVER: usize = 64;
 /// Launch options that nobody sets where all configs have these values.
@@ -185,7 +187,7 @@ impl Captured {
         let of_all = self.buffers.iter().filter_map(|buffer| tolerance(&buffer.dtype)).fold(1e-4, f64::max);
         let mut written: BTreeMap<&str, f64> = BTreeMap::new();
         for buffer in self.buffers.iter().filter(|buffer| buffer.role != "input") {
-            let size = buffer.rms.filter(|rms| rms.is_finite() && *rms > 0.0).unwrap_or(1.0);
+            let size = buffer.rms.filter(|rms| *rms > 0.0 && *rms < LARGEST).unwrap_or(1.0);
             let known = written.entry(data_type(&buffer.dtype).ok_or_else(|| buffer.unknown())?).or_insert(size);
             *known = known.min(size);
         }

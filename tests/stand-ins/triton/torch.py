@@ -52,6 +52,7 @@ class Tensor:
         self.shape, self.dtype, self.device = tuple(shape), dtype, device
         self.storage = storage or Storage(numbers, math.prod(shape) * dtype.itemsize)
         self.begin = begin
+        self.data = self
 
     def stride(self, at=None):
         strides = tuple(math.prod(self.shape[one + 1:]) for one in range(len(self.shape)))
@@ -106,6 +107,12 @@ class Tensor:
     def clone(self):
         return self.made(self.list())
 
+    def abs(self):
+        return self.made([abs(one) for one in self.list()])
+
+    def __lt__(self, other):
+        return self.made([one < other for one in self.list()], bool)
+
     def square(self):
         return self.made([one * one for one in self.list()])
 
@@ -141,6 +148,15 @@ def empty(*shape, dtype=float32, device="cuda"):
 def wave(*shape, dtype=float16):
     """Numbers between -1 and 1 with mean 0."""
     return Tensor(shape, dtype, [math.sin(at) for at in range(math.prod(shape))])
+
+
+def bytes(count):
+    return Tensor([count], uint8, [at % 64 for at in range(count)])
+
+
+def sentinels(count):
+    """What a kernel that masks every other number has written."""
+    return Tensor([count], float32, [-3.4e38 if at % 2 else math.sin(at) for at in range(count)])
 
 
 def tensor(numbers, dtype=int32):

@@ -11,6 +11,7 @@ import time
 import bluefin_hooks
 from bluefin_capture import has_events, plain_key, refusals, typed, write
 from bluefin_triton import Left, State, between_events, constants, jit_function, tuning_key, variant, warn
+from bluefin_tuners import choices
 
 FORMAT = 1
 # Launches of each key whose time is taken.
@@ -30,7 +31,7 @@ class Apply:
         # Else it only looks: what is measured is the program as it is.
         self.gives = asked["gives"]
         self.timed_launches = TIMED if self.times else 0
-        with open(asked["tuned"]) as tuned:
+        with open(asked["tuned"], encoding="utf-8") as tuned:
             document = json.load(tuned)
         self.target = document["target"]
         for row in document["kernels"]:
@@ -48,7 +49,7 @@ class Apply:
         if known is not None:
             # Triton keeps one config for a key, and launches with other constants have theirs.
             if len(variants) > 1 and "config" in known:
-                tuner.cache[key] = known["config"]
+                choices(tuner)[key] = known["config"]
             return self.again(known, original, tuner, args, kwargs)
         with self.state.lock:
             known = variants[own] = {"function": tuner.base_fn.__name__, "calls": 1, "events": [], "key": str(key)}
@@ -61,19 +62,20 @@ class Apply:
 
     def first(self, original, tuner, key, variants, args, kwargs):
         # What the program chose by itself stays.
-        free = key not in tuner.cache or len(variants) > 1
+        chosen = choices(tuner)
+        free = key not in chosen or len(variants) > 1
         row, exact = self.row(tuner, key, args, kwargs) if self.gives and self.rows and free else (None, False)
         if row is None:
             return original(tuner, *args, **kwargs)
-        before = tuner.cache.get(key)
-        tuner.cache[key] = bluefin_hooks.own(tuner, self.config(row))
+        before = chosen.get(key)
+        chosen[key] = bluefin_hooks.own(tuner, self.config(row))
         try:
             launched = original(tuner, *args, **kwargs)
         except refusals(self.autotuner) as error:
             # What fits one size need not fit another.
-            del tuner.cache[key]
+            del chosen[key]
             if before is not None:
-                tuner.cache[key] = before
+                chosen[key] = before
             self.leave(tuner, key, f"the config of {row['name']} does not compile for it: {type(error).__name__}")
             return original(tuner, *args, **kwargs)
         beside = f" of {len(variants)} sets of constants" if len(variants) > 1 else ""

@@ -1,6 +1,7 @@
 """A function around a kernel whose arguments a kernel spec can not say: it takes what a spec can, and calls the kernel with the rest.
 
-Tuples are put together from their parts, functions that are constexprs are named, and memory that nobody compares is the workspace.
+Tuples are put together from their parts, functions that are constexprs are named, values that a spec has no words for are written down, and memory
+that nobody compares is the workspace.
 """
 
 import math
@@ -18,7 +19,7 @@ class Around:
 
     def __init__(self, function, arguments):
         self.function = function
-        self.arguments, self.given, self.uses = [], {}, {}
+        self.arguments, self.given, self.uses, self.written = [], {}, {}, {}
         self.workspace = 0
         for one in arguments:
             self.given[one["name"]] = self.take(one)
@@ -30,7 +31,12 @@ class Around:
     def take(self, one):
         """Takes an argument, and returns how the kernel gets it."""
         if one["kind"] == "tuple":
-            return "(" + "".join(self.take(part) + ", " for part in one["parts"]) + ")"
+            parts = "".join(self.take(part) + ", " for part in one["parts"])
+            return (self.write(one["named"]) if "named" in one else "") + f"({parts})"
+        if one["kind"] == "written":
+            return self.write(one["text"])
+        if one["kind"] == "infinite":
+            return f"tl.full((), float({str(one['value'])!r}), tl.float32)"
         if one["kind"] == "function":
             name = f"_function_{len(self.uses)}"
             self.uses[name] = one["function"]
@@ -39,6 +45,10 @@ class Around:
             raise Left(f"argument {one['name']}: its name is that of a part of a tuple as well")
         self.arguments.append(one)
         return one["name"]
+
+    def write(self, text):
+        """The name of what is written so above the function."""
+        return self.written.setdefault(text, f"_written_{len(self.written)}")
 
     def leave_out(self, name, buffer):
         """Has the memory of an argument be part of the workspace."""
@@ -64,11 +74,13 @@ class Around:
         options = [f"{name}={self.names(name)!r}" for name in ("do_not_specialize", "do_not_specialize_on_alignment") if self.names(name)]
         imported = [f"from {place[0]} import {place[1]} as _kernel"]
         imported += [f"from {file} import {own} as {name}" for name, (file, own) in places.items()]
+        written = [f"{name} = {text}" for text, name in self.written.items()]
+        collections = ["import collections"] if any("collections." in text for text in self.written) else []
         constexprs = {param.name for param in self.function.params if param.is_constexpr}
         head = ", ".join(one["name"] + (": tl.constexpr" if one["name"] in constexprs else "") for one in self.arguments)
         call = ", ".join(self.given[param.name] for param in self.function.params)
         return (
-            "\n".join(["import triton", "import triton.language as tl", *imported])
+            "\n".join([*collections, "import triton", "import triton.language as tl", *imported, *written])
             + f"\n\n\n@triton.jit({', '.join(options)})\ndef {self.function.__name__}({head}):\n    _kernel({call})\n"
         )
 

@@ -7,8 +7,12 @@ from bluefin_triton import Left
 
 # Elements that take more bytes than this are summed up instead of kept.
 CONTENTS = 64 << 20
+# Bytes of memory beside a view that are taken with it.
+BESIDE = 1 << 20
 # Elements that a summary looks at.
 SAMPLE = 1 << 20
+# Numbers beyond it stand for infinity, as masks have them.
+INFINITY = 1e30
 
 
 class Buffers:
@@ -23,24 +27,35 @@ class Buffers:
         from triton.runtime.jit import type_canonicalisation_dict
 
         dtype = str(tensor.dtype).split(".")[-1]
+        # As `triton.reinterpret` has it.
+        while type(tensor).__name__ == "TensorWrapper":
+            tensor = tensor.base
+        if not all(hasattr(tensor, asked) for asked in ("untyped_storage", "element_size", "stride")):
+            raise Left(f"argument {name}: found a {type(tensor).__name__}, which does not say what memory it is in")
         if dtype not in type_canonicalisation_dict:
             raise Left(f"argument {name}: found elements of {dtype}")
         size = tensor.element_size()
         shape = [int(length) for length in (tensor.shape if shape is None else shape)]
         strides = [int(stride) for stride in (tensor.stride() if strides is None else strides)]
-        extent = 0 if 0 in shape else 1 + sum((length - 1) * abs(stride) for length, stride in zip(shape, strides))
+        # Rows of wrapped tensors may go backwards.
+        steps = [] if 0 in shape else [(length - 1) * stride for length, stride in zip(shape, strides)]
+        before = sum(step for step in steps if step < 0)
+        extent = 0 if 0 in shape else 1 + sum(step for step in steps if step > 0)
         place = tensor.untyped_storage().data_ptr() or f"none of {name}"
         begin = 0 if isinstance(place, str) else tensor.data_ptr() - place
-        if begin + extent * size > tensor.untyped_storage().nbytes():
+        if begin + before * size < 0 or begin + extent * size > tensor.untyped_storage().nbytes():
             raise Left(f"argument {name}: it reaches beyond its memory")
         known = self.found.get(place)
         if known is None:
-            element = {"dtype": type_canonicalisation_dict[dtype], "torch": dtype, "size": size, "floats": tensor.dtype.is_floating_point}
+            canonical = type_canonicalisation_dict[dtype]
+            element = {"dtype": canonical, "torch": dtype, "size": size, "floats": canonical.startswith(("fp", "bf"))}
             known = self.found[place] = {"name": name, **element, "tensor": tensor, "begin": begin, "end": begin}
         if known["torch"] != dtype:
             raise Left(f"argument {name}: lies in the memory of {known['name']}, whose elements are of another type")
-        known["begin"] = min(known["begin"], begin)
+        known["begin"] = min(known["begin"], begin + before * size)
         known["end"] = max(known["end"], begin + extent * size)
+        # A row that is many is where the kernel finds its way by itself, as in gathers.
+        known["repeats"] = known.get("repeats", False) or any(stride == 0 and length > 1 for stride, length in zip(strides, shape))
         return {"buffer": known["name"], "offset": begin, "shape": shape, "strides": strides}
 
     def look(self, arguments):
@@ -48,7 +63,8 @@ class Buffers:
         for buffer in self.found.values():
             storage = buffer["tensor"].untyped_storage().nbytes()
             # A kernel may look at more of a tensor's own memory than a view of it says, but not at a pool of it.
-            if storage - buffer["begin"] <= 4 * (buffer["end"] - buffer["begin"]) + 4096:
+            beside = CONTENTS if buffer["repeats"] else 4 * (buffer["end"] - buffer["begin"]) + BESIDE
+            if storage - buffer["begin"] <= beside:
                 buffer["end"] = storage
             buffer["begin"] -= buffer["begin"] % 16
             buffer["elements"] = max(1, (buffer["end"] - buffer["begin"]) // buffer["size"])
@@ -73,7 +89,8 @@ class Buffers:
         if torch is None or buffer["end"] <= buffer["begin"]:
             return None
         row = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-        return row.set_(tensor.untyped_storage(), buffer["begin"] // buffer["size"], (buffer["elements"],), (1,))
+        row = row.set_(tensor.untyped_storage(), buffer["begin"] // buffer["size"], (buffer["elements"],), (1,))
+        return row if str(tensor.dtype).split(".")[-1] == buffer["torch"] else reinterpreted(row, buffer["dtype"])
 
     def settle(self, arguments, roles, zeroed, kept):
         """Which of them are read and written, and how large the numbers are that were written, after the launch. Those that are `zeroed` are so
@@ -125,6 +142,15 @@ class Buffers:
                     out.write(buffer["data"])
 
 
+def reinterpreted(row, element):
+    """A row with elements of this type of Triton's."""
+    import torch
+    from triton.runtime.jit import type_canonicalisation_dict
+
+    names = [name for name, canonical in type_canonicalisation_dict.items() if canonical == element and hasattr(torch, name)]
+    return row.view(getattr(torch, names[0])) if names else row
+
+
 def raw(row):
     """The bytes of a row of elements."""
     import torch
@@ -133,12 +159,13 @@ def raw(row):
 
 
 def numbers(row):
-    """Least, mean, largest and root mean square of a sample of what is finite, and its standard deviation."""
+    """Least, mean, largest and root mean square of a sample of what is finite and stands for nothing else, and its standard deviation."""
     import torch
 
     sample = row[:: max(1, row.numel() // SAMPLE)]
     sample = sample.to(torch.float64)
     sample = sample[torch.isfinite(sample)]
+    sample = sample[sample.abs() < INFINITY]
     if sample.numel() == 0:
         return [0.0, 0.0, 0.0, 0.0, 0.0]
     deviation = sample.std(unbiased=False)

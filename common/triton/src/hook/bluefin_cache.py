@@ -4,6 +4,7 @@ import hashlib
 import os
 
 from bluefin_triton import jit_function
+from bluefin_tuners import runs_by_itself
 
 
 class NotOnDisk(Exception):
@@ -14,6 +15,8 @@ def parts(taken):
     """What Triton's cache on disk calls the choice for this key, and what that name is made of."""
     if hasattr(taken.tuner, "cache_place"):
         return taken.tuner.cache_place()
+    if runs_by_itself(taken.tuner):
+        return {"why": f"{type(taken.tuner).__name__} is a tuner of the program's own, which keeps its choices elsewhere"}
     if not taken.key:
         return {"why": "Triton keeps no choice on disk where the key is empty"}
     if any(config.pre_hook is not None for config in taken.configs):

@@ -3,6 +3,7 @@
 The program does not tune meanwhile: it takes the config that Triton's own cache on disk has for the key, or the first that runs.
 """
 
+import contextlib
 import copy
 import hashlib
 import json
@@ -20,7 +21,9 @@ import bluefin_roles
 import bluefin_sources
 from bluefin_buffers import Buffers
 from bluefin_cache import NotOnDisk
+from bluefin_sources import is_named_tuple, literal
 from bluefin_triton import Left, State, between_events, constants, jit_function, tuning_key, variant
+from bluefin_tuners import choices, runs_by_itself
 
 FORMAT = 1
 # Points of a neighbourhood for which a grid is asked.
@@ -42,8 +45,11 @@ class Capture:
         # What is there of each key, by its name: how often it was launched, and events around launches.
         self.seen = {}
         self.left = {}
+        # Whether Triton's own `run` was met at all.
+        self.met = False
 
     def run(self, original, tuner, args, kwargs):
+        self.met = True
         # One config is no choice.
         if len(tuner.configs) < 2:
             return original(tuner, *args, **kwargs)
@@ -87,7 +93,7 @@ class Capture:
         launched = self.launch(original, tuner, key, args, kwargs, configs)
         if taken is not None:
             try:
-                self.took(taken.write(launched, tuner.cache[key]), known)
+                self.took(taken.write(launched, choices(tuner)[key]), known)
             except Left as reason:
                 self.leave(tuner, reason)
             except Exception as error:
@@ -119,27 +125,28 @@ class Capture:
 
     def launch(self, original, tuner, key, args, kwargs, configs):
         """Launches with the config that is known already, or the first that compiles and fits."""
-        if key not in tuner.cache:
+        chosen = choices(tuner)
+        if key not in chosen:
             tuner.nargs = dict(zip(tuner.arg_names, args))
             try:
                 self.from_disk(tuner, key, configs)
             finally:
                 tuner.nargs = None
-        if key in tuner.cache:
+        if key in chosen:
             return original(tuner, *args, **kwargs)
         failed = None
         for config in configs:
-            tuner.cache[key] = config
+            chosen[key] = config
             try:
                 return original(tuner, *args, **kwargs)
             except refusals(self.autotuner) as error:
                 failed = error
-        del tuner.cache[key]
+        del chosen[key]
         raise failed
 
     @staticmethod
     def from_disk(tuner, key, configs):
-        if not getattr(tuner, "cache_results", False):
+        if not getattr(tuner, "cache_results", False) or runs_by_itself(tuner):
             return
 
         def nobody():
@@ -155,7 +162,10 @@ class Capture:
         self.leave_at(tuner.base_fn.__name__, f"{code.co_filename}:{code.co_firstlineno}", reason)
 
     def leave_at(self, name, at, reason):
-        self.left.setdefault((name, str(reason)), at)
+        if (name, str(reason)) not in self.left:
+            self.left[name, str(reason)] = at
+            with contextlib.suppress(OSError):
+                self.end()
 
     def took(self, name, known):
         """A kernel is captured, also by a process that a signal ends later."""
@@ -170,6 +180,14 @@ class Capture:
         util = sys.modules.get("multiprocessing.util")
         if util is not None:
             util.register_after_fork(self, lambda own: util.Finalize(None, own.end, exitpriority=0))
+
+    def at_exit(self):
+        replaced = self.autotuner.Autotuner.run
+        if not self.met and not hasattr(replaced, "_bluefin"):
+            code = getattr(replaced, "__code__", None)
+            at = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(replaced)
+            self.leave_at("Autotuner.run", at, "the program put this in the place of Triton's own, which it does not call")
+        self.end()
 
     def end(self):
         """What this process did: how often, for how long, and what was left."""
@@ -210,7 +228,7 @@ def write(path, document):
 def write_text(path, text):
     """Writes a file, whole or not at all."""
     handle, beside = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".part-")
-    with os.fdopen(handle, "w") as out:
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
         out.write(text)
     os.replace(beside, path)
 
@@ -256,12 +274,17 @@ def is_function(value):
     return isinstance(value, JITFunction)
 
 
+def plain_value(value):
+    import triton.language as tl
+
+    return value.value if isinstance(value, tl.constexpr) else value
+
+
 def typed(value):
     """A value of a constexpr, with its kind."""
     import triton.language as tl
 
-    if isinstance(value, tl.constexpr):
-        value = value.value
+    value = plain_value(value)
     if value is None:
         return {"none": True}
     if isinstance(value, bool):
@@ -276,9 +299,20 @@ def typed(value):
         return {"str": value}
     if isinstance(value, tl.dtype):
         return {"dtype": value.name}
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list)) and not is_named_tuple(type(value)):
         return {"tuple": [typed(one) for one in value]}
     raise Left(f"found a constexpr that is a {type(value).__name__}, expected a number, a text, a type, None, or a tuple of such")
+
+
+def constant(name, value):
+    """A constexpr that no config sets: of a kind that a spec has words for, or else what is written in Python."""
+    try:
+        return {"kind": "constexpr", "value": typed(value)}
+    except Left as reason:
+        try:
+            return {"kind": "written", "text": f"tl.constexpr({literal(name, plain_value(value))})"}
+        except Left:
+            raise reason from None
 
 
 class Taken:
@@ -357,14 +391,19 @@ class Taken:
             if any(name in point["kwargs"] or name in point["computed"] for point in self.points):
                 return {"name": name, "kind": "param"}
             value = self.given.get(name, param.default if param.has_default else None)
+            if any(name in point["options"] for point in self.points):
+                # A launch gives a name to both, unless it is given by its place.
+                is_both = name not in self.given or all(point["options"].get(name) == typed(value) for point in self.points)
+                return {"name": name, "kind": "param"} if is_both else {"name": name, "kind": "written", "text": f"tl.constexpr({value!r})"}
             if is_function(value):
                 return {"name": name, "kind": "function", "function": value}
-            return {"name": name, "kind": "constexpr", "value": typed(value)}
+            return {"name": name, **constant(name, value)}
         return self.argument_of(name, self.given.get(name, param.default if param.has_default else None))
 
     def argument_of(self, name, value):
-        if type(value) in (tuple, list):
-            return {"name": name, "kind": "tuple", "parts": [self.argument_of(f"{name}_{at}", one) for at, one in enumerate(value)]}
+        if type(value) in (tuple, list) or is_named_tuple(type(value)):
+            named = {"named": literal(name, type(value))} if is_named_tuple(type(value)) else {}
+            return {"name": name, "kind": "tuple", "parts": [self.argument_of(f"{name}_{at}", one) for at, one in enumerate(value)], **named}
         if value is None:
             return {"name": name, "kind": "none"}
         if isinstance(value, bool):
@@ -373,7 +412,7 @@ class Taken:
             return {"name": name, "kind": "int", "value": value}
         if isinstance(value, float):
             if not math.isfinite(value):
-                raise Left(f"argument {name}: found {value}, expected a finite number")
+                return {"name": name, "kind": "infinite", "value": value}
             return {"name": name, "kind": "float", "value": value}
         if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
             return {"name": name, "kind": "tensor", **self.buffers.view(name, value)}
@@ -416,10 +455,11 @@ class Taken:
             return None, "some of its configs have a pre_hook"
         if self.blocks and is_hooked == {False} and self.configs[0].kwargs:
             return None, "the program itself sets the blocks of its descriptors"
-        names = sorted({name for point in self.points for name in point["read"]} | self.read_by_hooks)
         if len({tuple(point["kwargs"]) for point in self.points}) != 1:
             return None, "configs set different names"
         first = self.configs[0]
+        # What is computed is the same for all.
+        names = sorted(({name for point in self.points for name in point["read"]} | self.read_by_hooks) & {*first.kwargs})
         values = {name: widened([config.kwargs[name] for config in self.configs]) for name in first.kwargs}
         count = math.prod(len(values[name]) for name in names)
         if count > NEIGHBOURS:
@@ -493,10 +533,10 @@ class Taken:
         beside = tempfile.mkdtemp(dir=self.capture.folder, prefix=".part-")
         try:
             for file, text in self.sources.texts().items():
-                with open(os.path.join(beside, file), "w") as out:
+                with open(os.path.join(beside, file), "w", encoding="utf-8") as out:
                     out.write(text)
             self.buffers.write(beside)
-            with open(os.path.join(beside, "capture.json"), "w") as out:
+            with open(os.path.join(beside, "capture.json"), "w", encoding="utf-8") as out:
                 json.dump(document, out, indent=1)
             os.chmod(beside, 0o755)
             os.rename(beside, place)

@@ -5,6 +5,7 @@ end: Triton looks names up when it compiles.
 """
 
 import ast
+import enum
 import hashlib
 import inspect
 import math
@@ -28,9 +29,16 @@ class File:
         self.objects = {}
 
 
+class HostFunction:
+    """A function that Python itself runs while a kernel is compiled: a plain one, or `tl.constexpr` of one."""
+
+    def __init__(self, fn, decorator):
+        self.fn, self.__name__, self.decorator = fn, fn.__name__, decorator
+
+
 class Sources:
     def __init__(self, function):
-        self.files, self.places = {}, {}
+        self.files, self.places, self.host = {}, {}, {}
         self.function = function
         self.entry = self.add(function)[0].name + ".py"
         self.around = {}
@@ -56,7 +64,7 @@ class Sources:
             return known[:2]
         name = function.__name__
         scope = captured(function.fn)
-        used = {one: scope[one] for one in names(source(function)) if one in scope and one != name}
+        used = {one: self.stood_for(scope[one], function) for one in names(source(function)) if one in scope and one != name}
         if scope.get(name) is function:
             used[name] = function
         file = self.file(function.fn.__module__, {**used, name: function})
@@ -68,6 +76,18 @@ class Sources:
             if value is not function:
                 self.bind(file, one, value)
         return file, name
+
+    def stood_for(self, value, user=None):
+        """What a name stands for that a function uses, with one object for each plain function. Kernels can call none but `tl.constexpr` of one."""
+        import triton.language as tl
+
+        is_constexpr = isinstance(value, tl.constexpr)
+        plain = value.value if is_constexpr else value
+        is_called = is_constexpr or isinstance(user, HostFunction) or type(user).__name__ == "ConstexprFunction"
+        if not is_called or not isinstance(plain, types.FunctionType) or (plain.__module__ or "").startswith("triton."):
+            return value
+        decorator = "@tl.constexpr\n" if is_constexpr else ""
+        return self.host.setdefault((plain, is_constexpr), HostFunction(plain, decorator))
 
     def file(self, module, needed):
         """A file of the module in which these names stand for nothing else yet."""
@@ -106,7 +126,7 @@ class Sources:
         one = value
         while not isinstance(one, JITFunction) and type(one).__name__ in ("Autotuner", "Heuristics"):
             one = one.fn
-        if isinstance(one, JITFunction) or type(one).__name__ == "ConstexprFunction":
+        if isinstance(one, (JITFunction, HostFunction)) or type(one).__name__ == "ConstexprFunction":
             # Triton's own come with it.
             if (one.fn.__module__ or "").startswith("triton."):
                 return None, None
@@ -118,7 +138,7 @@ class Sources:
         for attribute in sorted({two for text in file.bodies for one, two in attributes(text) if one == path}):
             if not hasattr(module, attribute):
                 continue
-            value, whole = getattr(module, attribute), f"{path}.{attribute}"
+            value, whole = self.stood_for(getattr(module, attribute)), f"{path}.{attribute}"
             place, own = self.place(value)
             if place is not None:
                 plain = whole.replace(".", "_")
@@ -136,7 +156,8 @@ def is_shared(module):
 
 
 def text(file):
-    heads = "\n".join(dict.fromkeys(["import triton", "import triton.language as tl", *file.heads.values()]))
+    collections = ["import collections"] if any("collections." in head for head in [*file.heads.values(), *file.ends]) else []
+    heads = "\n".join(dict.fromkeys([*collections, "import triton", "import triton.language as tl", *file.heads.values()]))
     ends = "\n".join(dict.fromkeys(file.ends))
     parts = [heads, *file.bodies, ends]
     return "\n\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
@@ -158,9 +179,9 @@ def captured(function):
 
 def source(function):
     """The text of a function, with the decorator that it needs alone."""
-    if type(function).__name__ == "ConstexprFunction":
+    if isinstance(function, HostFunction) or type(function).__name__ == "ConstexprFunction":
         plain = textwrap.dedent(inspect.getsource(function.fn))
-        return "@triton.constexpr_function\n" + plain[plain.index("def "):]
+        return getattr(function, "decorator", "@triton.constexpr_function\n") + plain[plain.index("def "):]
     options = []
     for name in ("do_not_specialize", "do_not_specialize_on_alignment"):
         value = getattr(function, name, None)
@@ -203,7 +224,12 @@ def head(name, value):
     return f"{name} = tl.constexpr({said})" if allowed and isinstance(value, (bool, int, float, str)) else f"{name} = {said}"
 
 
+def is_named_tuple(kind):
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
 def literal(name, value):
+    """What is written for a value, where `collections`, `triton` and `tl` are imported."""
     import triton.language as tl
 
     if isinstance(value, tl.constexpr):
@@ -212,8 +238,17 @@ def literal(name, value):
         return f"tl.dtype({value.name!r})"
     if isinstance(value, float) and not math.isfinite(value):
         return f"float({str(value)!r})"
+    if isinstance(value, (bool, int, float, str)) and isinstance(value, enum.Enum):
+        return literal(name, value.value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return repr(value)
+    if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
+        # All that a kernel can do with it is to compare it: there is no torch where kernels are compiled.
+        return repr(str(value))
+    if is_named_tuple(value):
+        return f"collections.namedtuple({value.__name__!r}, {[*value._fields]!r})"
+    if is_named_tuple(type(value)):
+        return f"{literal(name, type(value))}({', '.join(literal(name, one) for one in value)})"
     if isinstance(value, (tuple, list)):
         inside = ", ".join(literal(name, one) for one in value)
         return f"({inside},)" if isinstance(value, tuple) and value else f"[{inside}]" if isinstance(value, list) else "()"

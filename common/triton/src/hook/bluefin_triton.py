@@ -33,7 +33,7 @@ def around_all():
         import bluefin_apply
 
         around = bluefin_apply.Apply(autotuner, asked)
-    atexit.register(around.end)
+    atexit.register(getattr(around, "at_exit", around.end))
     return around
 
 
@@ -55,18 +55,24 @@ def install_templates(selection):
 
 
 def install(autotuner):
-    """Wraps `Autotuner` of the module `triton.runtime.autotuner`."""
-    original = autotuner.Autotuner.run
+    """Wraps `Autotuner` of the module `triton.runtime.autotuner`, and subclasses of it that have a `run` of their own."""
+    import bluefin_tuners
+
     around = around_all()
     around.inside = wrap_launches(around) if around.takes_jit else contextlib.nullcontext()
 
-    @functools.wraps(original)
-    def run(self, *args, **kwargs):
-        # One config is no choice: what is launched by it is a launch like others.
-        with around.inside if len(self.configs) > 1 else contextlib.nullcontext():
-            return around.run(original, self, args, kwargs)
+    def wrap(original):
+        @functools.wraps(original)
+        def run(self, *args, **kwargs):
+            # One config is no choice: what is launched by it is a launch like others.
+            with around.inside if len(self.configs) > 1 else contextlib.nullcontext():
+                return around.run(original, self, args, kwargs)
 
-    autotuner.Autotuner.run = run
+        run._bluefin = True
+        return run
+
+    bluefin_tuners.watch(autotuner.Autotuner, wrap)
+    autotuner.Autotuner.run = wrap(autotuner.Autotuner.run)
 
 
 def wrap_launches(around):
