@@ -323,7 +323,7 @@ fn launches_are_tried_where_the_usual_one_does_not_end_well() {
 #[test]
 fn faults_of_a_kernel_itself_are_told() {
     let folder = tempfile::tempdir().unwrap();
-    let source = "__global__ void ptx(float* p) {\n    if (threadIdx.x >= 100) asm volatile(\"ex2.approx.f32 %0, %0;\" : \"+f\"(p[threadIdx.x]));\n    \
+    let source = "__global__ void ptx(float* p) {\n    if (threadIdx.x >= 100) asm volatile(\"tanh.approx.bf16 %0, %0;\" : \"+f\"(p[threadIdx.x]));\n    \
         else p[threadIdx.x] = 100;\n}\n";
     write(folder.path(), "k.cu", source);
     let init = ["init", "k.cu", "-o", "spec.toml"];

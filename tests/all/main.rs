@@ -36,6 +36,7 @@ mod pages;
 mod people;
 mod problems;
 mod release;
+mod ptx;
 mod renewal;
 mod results;
 mod roles;

@@ -162,3 +162,53 @@ fn error_functions_and_the_gamma_function() {
     ];
     right(&Known { element: ("double", "FP64"), error: 1e-7, values }, "people.hip", "found", HIP, kernel);
 }
+
+/// Complex numbers of libraries and of CUDA's and HIP's own, function objects, tuples and algorithms of Thrust, whole numbers as halves.
+#[test]
+fn complex_numbers_and_thrust() {
+    let kernel = r#"#include <HALF>
+#include <thrust/complex.h>
+#include <thrust/functional.h>
+#include <thrust/reduce.h>
+#include <c10/util/complex.h>
+#include <COMPLEX>
+struct Sizes { __device__ int operator()(thrust::complex<float> z) const { return (int)thrust::norm(z); } };
+__global__ void found(int* out) {
+    if (threadIdx.x) return;
+    thrust::complex<float> a(3, 4), b(1, -2);
+    a *= b;
+    b = a / b - 2.0f * thrust::conj(b);
+    const c10::complex<double> c = b;
+    thrust::complex<float> all[] = {a, b};
+    int sizes[4];
+    thrust::transform(thrust::seq, all, all + 2, sizes, Sizes());
+    PAIR p = make_PAIR(1, 2), q = APICdivf(APICmulf(p, p), p);
+    int values[] = {5, 1, 4, 2};
+    thrust::sort(thrust::seq, values, values + 4, thrust::greater<int>());
+    auto pair = thrust::make_tuple(7, 2.5f);
+    const int found[] = {(int)a.real(), (int)a.imag(), (int)c.real(), (int)c.imag(), sizes[0], sizes[1], (int)thrust::abs(thrust::complex<double>(3, 4)),
+                         (int)(q.x + 0.5f), (int)(APICabsf(make_PAIR(3, 4)) + 0.5f), values[0] * 1000 + values[1] * 100 + values[2] * 10 + values[3],
+                         thrust::reduce(thrust::device, values, values + 4, 1), thrust::get<0>(pair), thrust::maximum<int>()(3, 8),
+                         (int)(float)__int2half_rd(2051), (int)(float)__int2half_ru(-2051), (int)(float)__uint2half_rz(70000u), __half2int_ru((half)2.25f)};
+    for (int i = 0; i < 17; ++i) out[i] = found[i];
+    thrust::inclusive_scan(thrust::seq, values, values + 4, out + 17);
+    thrust::exclusive_scan(thrust::seq, values, values + 4, out + 21, 10);
+}
+"#;
+    let known = [11, -2, 1, 0, 125, 1, 5, 1, 5, 5421, 13, 7, 8, 2050, -2050, 65504, 3, 5, 9, 11, 12, 10, 15, 19, 21];
+    for (source, head, names) in [
+        (
+            "people.cu",
+            CUDA,
+            [("HALF", "cuda_fp16.h"), ("COMPLEX", "cuComplex.h"), ("PAIR", "cuFloatComplex"), ("API", "cu")],
+        ),
+        (
+            "people.hip",
+            HIP,
+            [("HALF", "hip/hip_fp16.h"), ("COMPLEX", "hip/hip_complex.h"), ("PAIR", "hipFloatComplex"), ("API", "hip")],
+        ),
+    ] {
+        let kernel = names.iter().fold(kernel.to_string(), |text, (name, of)| text.replace(name, of));
+        right(&Known::integers(known), source, "found", head, &kernel);
+    }
+}

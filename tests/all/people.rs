@@ -264,7 +264,7 @@ fn entries_are_named_as_a_source_names_them() {
     }
 }
 
-/// PTX may stand in functions that a kernel has no use for. One that comes to it is told so, with the line.
+/// PTX that is not known here may stand in functions that a kernel has no use for. One that comes to it is told so, with the line.
 #[test]
 fn inline_ptx_is_a_fault_where_a_kernel_comes_to_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -272,8 +272,8 @@ fn inline_ptx_is_a_fault_where_a_kernel_comes_to_it() {
     let functions = "template <class T> __device__ inline T cast(float);\n\
         template <> __device__ inline int cast<int>(float x) { return (int)x; }\n\
         template <> __device__ inline short cast<short>(float x) {\n    short y;\n    \
-        asm volatile(\"cvt.rni.sat.s8.f32 %0, %1;\" : \"=h\"(y) : \"f\"(x));\n    return y;\n}\n\
-        __device__ void step(int* at) { asm(\"red.global.add.s32 [%0], 1;\" ::\"l\"(at) : \"memory\"); }\n";
+        asm volatile(\"cvt.rn.satfinite.e4m3x2.f32 %0, %1, %1;\" : \"=h\"(y) : \"f\"(x));\n    return y;\n}\n\
+        __device__ void step(int* at) { asm(\"multimem.red.add.s32 [%0], 1;\" ::\"l\"(at) : \"memory\"); }\n";
     let of = |statement: &str, code| {
         let kernels =
             format!("{functions}__global__ void found(int* out) {{\n    volatile int x = 7;\n    {statement}\n}}\n");

@@ -5,7 +5,9 @@
 mod heads;
 mod marks;
 mod namespaces;
+mod ptx;
 mod reached;
+mod sides;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,8 +15,10 @@ use std::ops::Range;
 use heads::{Block, KEEPING, Values, block_behind, is_specialisation, without_template};
 pub(super) use marks::{host_macros, marks, without_calls};
 pub(super) use namespaces::{namespaces, with_namespaces};
+pub(super) use ptx::with_ptx;
 pub(super) use reached::unreached;
 use reached::{parentheses, without_arguments};
+pub(super) use sides::{one_sided, without_host};
 
 /// A word, a sign, or a literal of a source.
 #[derive(Clone, Debug)]
@@ -215,6 +219,25 @@ pub(super) fn with_includes(text: &str, name: impl Fn(&str) -> Include) -> Strin
     changed
 }
 
+/// A text that asks for nvcc as one that asks for any compiler of CUDA's.
+pub(super) fn for_any_compiler(text: &str) -> String {
+    if !text.contains(NVCC) {
+        return text.to_string();
+    }
+    let mut changed = String::with_capacity(text.len());
+    let mut from = 0;
+    for line in take_apart(text).directives {
+        changed.push_str(text.get(from..line.start).unwrap_or_default());
+        changed.push_str(&text.get(line.clone()).unwrap_or_default().replace(NVCC, "__CUDACC__"));
+        from = line.end;
+    }
+    changed.push_str(text.get(from..).unwrap_or_default());
+    changed
+}
+
+/// The macro of nvcc alone.
+const NVCC: &str = "__NVCC__";
+
 /// What stands in the place of an include that was left out.
 pub(super) const LEFT_OUT: &str = "// left out: ";
 
@@ -289,9 +312,12 @@ pub(super) fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
     None
 }
 
+/// What stands in the place of a part of a text, behind blanks.
+type Instead = (Range<usize>, &'static str);
+
 /// Where host functions are, but for those that `macros` may make the device's: outside of classes they are left out whole, in classes their bodies are, as others may name them; and variables
 /// that one of those that are left out begins with. `None` if the text is not understood.
-fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec<Range<usize>>> {
+fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec<Instead>> {
     let mut found = Vec::new();
     let (mut head, mut at, mut values) = (0, 0, Values::default());
     // Which of the scopes that are open are classes.
@@ -305,7 +331,7 @@ fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec
             ";" => {
                 let words = tokens.get(head..at)?;
                 if is_host_instance(words, macros) {
-                    found.push(words.first()?.at..token.at + 1);
+                    found.push((words.first()?.at..token.at + 1, ""));
                 }
                 variables.extend((!is_member).then_some((words, token.at + 1)));
                 head = at + 1;
@@ -317,7 +343,11 @@ fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec
             "{" if values.is_behind(tokens, head, at) => at = closing(tokens, at)?,
             "{" => {
                 let words = tokens.get(head..at)?;
-                match block_behind(words, macros) {
+                let kind = match block_behind(words, macros) {
+                    Block::Kept if is_member && is_host_operator(words, macros) => Block::Host,
+                    kind => kind,
+                };
+                match kind {
                     Block::NotUnderstood => return None,
                     Block::Scope => {
                         scopes.push(words.iter().any(|word| matches!(word.text, "class" | "struct" | "union")))
@@ -326,9 +356,13 @@ fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec
                         let close = closing(tokens, at)?;
                         let end = tokens.get(close)?.at;
                         match kind {
-                            Block::Host if is_member => found.push(token.at + 1..end),
+                            // Nothing says which members a constructor that is only declared begins with.
+                            Block::Host if is_member => match values.initializers().and_then(|at| tokens.get(at)) {
+                                Some(colon) => found.push((colon.at..end + 1, ";")),
+                                None => found.push((token.at + 1..end, "")),
+                            },
                             Block::Host => {
-                                found.push(words.first()?.at..end + 1);
+                                found.push((words.first()?.at..end + 1, ""));
                                 left_out.extend(function_name(words));
                             }
                             // The semicolon that ends it stays, and means nothing.
@@ -352,10 +386,10 @@ fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec
     }
     let gone: BTreeSet<&str> = left_out.difference(&kept).copied().collect();
     // What a template of the host's is for some arguments may be a constant.
-    found.extend(specialisations.into_iter().filter(|(name, _)| gone.contains(name)).map(|(_, range)| range));
+    found.extend(specialisations.into_iter().filter(|(name, _)| gone.contains(name)).map(|(_, range)| (range, "")));
     let variables = variables.into_iter().filter(|(words, _)| begins_with(words, &gone, macros));
-    found.extend(variables.filter_map(|(words, end)| Some(words.first()?.at..end)));
-    found.sort_by_key(|range| range.start);
+    found.extend(variables.filter_map(|(words, end)| Some((words.first()?.at..end, ""))));
+    found.sort_by_key(|(range, _)| range.start);
     scopes.is_empty().then_some(found)
 }
 
@@ -385,6 +419,13 @@ fn begins_with(words: &[Token<'_>], functions: &BTreeSet<&str>, macros: &BTreeSe
     !declared.iter().any(keeping) && value.iter().any(|token| functions.contains(token.text))
 }
 
+/// Whether a member is an operator of the host: nothing of the device calls it.
+fn is_host_operator(words: &[Token<'_>], macros: &BTreeSet<String>) -> bool {
+    let keeps =
+        |token: &Token<'_>| token.text != "operator" && (KEEPING.contains(&token.text) || macros.contains(token.text));
+    words.iter().any(|token| token.text == "operator") && !words.iter().any(keeps)
+}
+
 /// Whether words in front of a semicolon ask for an instance of a host function's template.
 fn is_host_instance(words: &[Token<'_>], macros: &BTreeSet<String>) -> bool {
     let begins = words.first().is_some_and(|first| first.text == "template")
@@ -397,7 +438,7 @@ pub(super) fn without(text: &str, macros: &BTreeSet<String>) -> String {
     if is_forced(text) {
         return text.to_string();
     }
-    host_functions(&tokens(text), macros).map_or_else(|| text.to_string(), |functions| blank(text, functions))
+    host_functions(&tokens(text), macros).map_or_else(|| text.to_string(), |functions| with_instead(text, functions))
 }
 
 /// Whether a pragma makes functions of both sides of all that follow.
@@ -407,20 +448,27 @@ fn is_forced(text: &str) -> bool {
 
 /// `text` with blanks in `ranges`, but for the preprocessor's lines that are no pragmas, as those speak of what is around them.
 pub(super) fn blank(text: &str, ranges: Vec<Range<usize>>) -> String {
+    with_instead(text, ranges.into_iter().map(|range| (range, "")).collect())
+}
+
+/// The same with something behind the blanks. The parts are in their order.
+fn with_instead(text: &str, parts: Vec<Instead>) -> String {
     let directives = take_apart(text).directives;
     let mut blanked = String::with_capacity(text.len());
     let mut from = 0;
-    for body in ranges {
+    for (body, instead) in parts {
         blanked.push_str(text.get(from..body.start).unwrap_or_default());
         let mut at = body.start;
         let is_of_body = |line: &&Range<usize>| text.get((*line).clone()).is_some_and(|line| line.contains("pragma"));
-        let within = directives.iter().filter(|line| body.contains(&line.start) && !is_of_body(line));
-        for line in within.chain([&(body.end..body.end)]) {
+        let first = directives.partition_point(|line| line.start < body.start);
+        let within = directives.iter().skip(first).take_while(|line| line.start < body.end);
+        for line in within.filter(|line| !is_of_body(line)).chain([&(body.end..body.end)]) {
             let plain = text.get(at..line.start).unwrap_or_default();
             blanked.extend(plain.chars().map(|found| if found == '\n' { '\n' } else { ' ' }));
             blanked.push_str(text.get(line.clone()).unwrap_or_default());
             at = line.end;
         }
+        blanked.push_str(instead);
         from = body.end;
     }
     blanked.push_str(text.get(from..).unwrap_or_default());

@@ -38,6 +38,12 @@ fn host_functions_are_left_out() {
         "struct T { int a() {           } void b(); };\nnamespace n {                       }"
     );
     assert!(gone("template void host<int>(std::vector<int>);"));
+    let operators = "struct Free { void operator()(int* p) const { host(p); } auto operator+(int n) { return n; } };";
+    assert_eq!(blanked(operators), operators.replace("host(p);", "        "));
+    let constructor = "struct T { T(T&& o) : a(take(o.a)), b{1} { host(); } constexpr T(int n) : a(n) { } int a, b; };";
+    let begun = ": a(take(o.a)), b{1} { host(); }";
+    let declared = constructor.replace(begun, &(" ".repeat(begun.len()) + ";"));
+    assert_eq!(blanked(constructor), declared);
     let section = "class T { MACRO(A) public: int get() const { host(); } };";
     assert_eq!(blanked(section), section.replace("host();", "       "));
 }
@@ -95,7 +101,8 @@ fn what_may_be_for_the_device_stays() {
         "int table[] = { 1, 2 };",
         "const auto f = [](int x) { return x; };",
         "enum E { A, B };",
-        "struct P { int x; __device__ int get() { return x; } P operator+(P o) { return o; } };",
+        "struct P { int x; __device__ int get() { return x; } __device__ P operator+(P o) { return o; } };",
+        "C10_DEVICE float i(float x) { return x; }\ntemplate <class T> C10_HOST_DEVICE T j(T x) { return x; }",
         "__device__ struct P make() { if (1) { } return {}; }",
         "#pragma clang force_cuda_host_device begin\nint f() { return 1; }\n",
     ] {
@@ -197,6 +204,9 @@ fn what_no_kernel_reaches_goes() {
         "template <class T, int N = 1> __device__ T other(T a) { if (N) asm(\"x\" : \"=f\"(a)); return a; }",
         "extern \"C\" {\nUnknown f();\n}",
         "#define ASK(T) template void host<T>(T*);\nASK(float);",
+        "#define ASK(T) template void host<T>(T*);\n#define ALL() ASK(float); ASK(int)\nALL();",
+        "#define ASK(T) template void host<T>(T*);\nFOR_EACH_TYPE(ASK)",
+        "REGISTER_OPERATOR(host)",
     ] {
         let kernel = "template <class T> __global__ void k(int* p) { }";
         let left = reached(&format!("#include \"Host.h\"\n{text}\n{kernel}\n"));

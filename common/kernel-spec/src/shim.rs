@@ -74,6 +74,9 @@ const HEADERS: &[(&str, &str)] = &[
     shim_file!("simd.h"),
     shim_file!("textures.h"),
     shim_file!("function.h"),
+    shim_file!("ptx.h"),
+    shim_file!("complex.h"),
+    shim_file!("thrust.h"),
     shim_file!("tiles.h"),
     shim_file!("random.h"),
     shim_file!("runtime.h"),
@@ -93,6 +96,8 @@ const HEADERS: &[(&str, &str)] = &[
     hip!("hip/hip_ext.h", "gpu.h"),
     hip!("hip/hip_vector_types.h", "gpu.h"),
     hip!("hip/hip_math_constants.h", "gpu.h"),
+    hip!("hip/hip_version.h", "gpu.h"),
+    hip!("hip/hip_complex.h", "complex.h"),
     hip!("hip/math_functions.h", "gpu.h"),
     hip!("hip/device_functions.h", "gpu.h"),
     hip!("hip/driver_types.h", "gpu.h"),
@@ -115,6 +120,7 @@ const HEADERS: &[(&str, &str)] = &[
     cuda!("vector_functions.h", "gpu.h"),
     cuda!("math_functions.h", "gpu.h"),
     cuda!("math_constants.h", "gpu.h"),
+    cuda!("cuComplex.h", "complex.h"),
     cuda!("builtin_types.h", "gpu.h"),
     cuda!("host_defines.h", "gpu.h"),
     cuda!("cuda_fp16.h", "half.h"),
@@ -260,6 +266,8 @@ fn text_of(name: &str) -> Option<Cow<'static, str>> {
         // These bring the types of 16 bits along.
         () if is_of(&["cublas", "hipblas", "cudnn", "nccl", "rccl", "miopen/"]) => "operands.h",
         () if is_of(&TORCH) => "torch.h",
+        () if is_of(&["thrust/", "rocthrust/"]) => "thrust.h",
+        () if is_of(&["cuda/std/complex"]) => "complex.h",
         () => "libraries.h",
     };
     // NVRTC has those that are for kernels, where they are installed; cub/cub.cuh has some that are not.
@@ -365,12 +373,16 @@ pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str, named
     let macros = host_code::marks(files.values().map(String::as_str));
     let of_host = host_code::host_macros(files.values().map(String::as_str));
     let declared = host_code::namespaces(files.values().map(String::as_str));
+    let one_sided = host_code::one_sided(files.values().map(String::as_str));
     let changed = |(name, text): (&String, &String)| match name.as_str() {
         PRELUDE => (name.clone(), text.clone()),
         _ => {
-            let included = host_code::with_includes(text, |include| of_include(name, include));
+            let text = host_code::for_any_compiler(text);
+            let included = host_code::with_includes(&text, |include| of_include(name, include));
             let plain = host_code::without_calls(&included, &of_host);
-            (name.clone(), host_code::with_namespaces(&host_code::without(&plain, &macros), &declared))
+            let of_device = host_code::without_host(&host_code::without(&plain, &macros), &one_sided);
+            let named = host_code::with_namespaces(&of_device, &declared);
+            (name.clone(), if is_hip { named } else { host_code::with_ptx(&named) })
         }
     };
     let texts: BTreeMap<String, String> = files.iter().map(changed).collect();
@@ -434,6 +446,12 @@ mod tests {
         assert_eq!((left_out(&files), libraries(&files)), (vec!["reference.h".into()], vec!["cub/cub.cuh".into()]));
         assert_eq!(of_machine(&files), ["own.h"]);
         assert!(libraries(&completed("k.cu", "#include <cuda_fp16.h>\n")).is_empty());
+    }
+
+    #[test]
+    fn what_asks_for_nvcc_asks_for_cuda() {
+        let text = "#ifdef __NVCC__\n__global__ void k() { }\n#endif\n";
+        assert_eq!(completed("k.cu", text)["k.cu"], text.replace("__NVCC__", "__CUDACC__"));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 #if defined(__NVCC__)
 #include "bluefin/nvcc.h"
+#include "bluefin/ptx.h"
 #else
 #include "bluefin/words.h"
 #include "bluefin/vectors.h"
@@ -24,6 +25,7 @@
 #endif
 #include "bluefin/runtime.h"
 #include "bluefin/function.h"
+#include "bluefin/ptx.h"
 #if __has_include(<cmath>)
 #include <cassert>
 #include <cfloat>
@@ -33,9 +35,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
+#include <utility>
 #endif
 #if BLUEFIN_CUDA && defined(__AMDGCN__)
-// PTX, which means nothing to an AMD GPU, may stand in functions that a kernel has no use for. One that comes to it traps, and the trap's
+// PTX that has no words beside it (see bluefin/ptx.h) means nothing to an AMD GPU, and may stand in functions that a kernel has no use for. One that comes to it traps, and the trap's
 // number (see bluefin-amd's `Fault::Trap`) and line say so. What is written `__asm__(...)`, without `volatile`, stays as it is: the C library's
 // headers name functions so. `volatile` before a parenthesis is taken for such a statement: `float volatile (&s)[8]` does not compile.
 #define asm(...) __asm__("s_trap 120")

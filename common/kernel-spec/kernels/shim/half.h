@@ -145,15 +145,23 @@ BLUEFIN_BOTH __half __float2half_ru(float x) { return (float)(__half)x < x ? blu
 BLUEFIN_BOTH __half __float2half_rz(float x) { return x > 0 ? __float2half_rd(x) : __float2half_ru(x); }
 BLUEFIN_BOTH __half __double2half(double x) { return (__half)x; }
 BLUEFIN_BOTH float __half2float(__half x) { return (float)x; }
-BLUEFIN_BOTH __half __int2half_rn(int x) { return (__half)x; }
-BLUEFIN_BOTH __half __uint2half_rn(unsigned x) { return (__half)x; }
-BLUEFIN_BOTH int __half2int_rz(__half x) { return (int)(float)x; }
-BLUEFIN_DEVICE int __half2int_rn(__half x) { return (int)__builtin_rintf((float)x); }
-BLUEFIN_BOTH unsigned __half2uint_rz(__half x) { return (unsigned)(float)x; }
-BLUEFIN_BOTH short __half2short_rz(__half x) { return (short)(float)x; }
-BLUEFIN_BOTH unsigned short __half2ushort_rz(__half x) { return (unsigned short)(float)x; }
-BLUEFIN_BOTH __half __short2half_rn(short x) { return (__half)x; }
-BLUEFIN_BOTH __half __ushort2half_rn(unsigned short x) { return (__half)x; }
+// A double holds each of these numbers; what is beyond FP16 becomes infinite as it is rounded, or the largest there is.
+#define BLUEFIN_HALF_OF(T, name)                                                                                     \
+    BLUEFIN_BOTH __half __##name##2half_rn(T x) { return (__half)x; }                                                \
+    BLUEFIN_BOTH __half __##name##2half_rd(T x) { return (double)(__half)x > x ? bluefin_half_step((__half)x, false) : (__half)x; } \
+    BLUEFIN_BOTH __half __##name##2half_ru(T x) { return (double)(__half)x < x ? bluefin_half_step((__half)x, true) : (__half)x; }  \
+    BLUEFIN_BOTH __half __##name##2half_rz(T x) { return x > 0 ? __##name##2half_rd(x) : __##name##2half_ru(x); }    \
+    BLUEFIN_BOTH T __half2##name##_rz(__half x) { return (T)(float)x; }                                              \
+    BLUEFIN_DEVICE T __half2##name##_rn(__half x) { return (T)__builtin_rintf((float)x); }                           \
+    BLUEFIN_DEVICE T __half2##name##_rd(__half x) { return (T)__builtin_floorf((float)x); }                          \
+    BLUEFIN_DEVICE T __half2##name##_ru(__half x) { return (T)__builtin_ceilf((float)x); }
+BLUEFIN_HALF_OF(int, int)
+BLUEFIN_HALF_OF(unsigned, uint)
+BLUEFIN_HALF_OF(short, short)
+BLUEFIN_HALF_OF(unsigned short, ushort)
+BLUEFIN_HALF_OF(long long, ll)
+BLUEFIN_HALF_OF(unsigned long long, ull)
+#undef BLUEFIN_HALF_OF
 BLUEFIN_BOTH unsigned short __half_as_ushort(__half x) { return bluefin_bits<unsigned short>(x); }
 BLUEFIN_BOTH short __half_as_short(__half x) { return bluefin_bits<short>(x); }
 BLUEFIN_BOTH __half __ushort_as_half(unsigned short x) { return bluefin_bits<__half>(x); }

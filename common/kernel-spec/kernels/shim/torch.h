@@ -2,7 +2,15 @@
 // elements are, and sizes. They are contiguous here, as tensors are unless somebody has turned them.
 #pragma once
 
+#include "bluefin/complex.h"
 #include "bluefin/operands.h"
+#if __has_include(<tuple>)
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <tuple>
+#include <type_traits>
+#endif
 
 namespace c10 {
 using Half = __half;
@@ -12,8 +20,17 @@ using BFloat16 = bluefin_bfloat;
 }  // namespace c10
 namespace at {
 using namespace c10;
-class Tensor;
-class TensorBase;
+// A tensor of the host's, which structures of both sides may have: nothing is in it.
+class TensorBase {
+public:
+    template <class T = void> T* data_ptr() const;
+    template <class T = void> const T* const_data_ptr() const;
+    long size(long) const;
+    long dim() const;
+    long numel() const;
+    bool defined() const;
+};
+class Tensor : public TensorBase {};
 
 template <class T> struct DefaultPtrTraits { using PtrType = T*; };
 template <class T> struct RestrictPtrTraits { using PtrType = T*; };

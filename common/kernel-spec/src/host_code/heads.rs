@@ -4,9 +4,22 @@ use std::collections::BTreeSet;
 
 use super::{Token, is_word};
 
-/// Words that make a function one of the device, or may.
-pub(super) const KEEPING: [&str; 9] =
-    ["__global__", "__device__", "constexpr", "consteval", "auto", "operator", "__attribute__", "decltype", "concept"];
+/// Words that make a function one of the device, or may. Those of PyTorch's are in no file of a spec.
+pub(super) const KEEPING: [&str; 11] = [
+    "__global__",
+    "__device__",
+    "C10_DEVICE",
+    "C10_HOST_DEVICE",
+    "constexpr",
+    "consteval",
+    "auto",
+    "operator",
+    "__attribute__",
+    "decltype",
+    "concept",
+];
+/// Those of them that make it one of the device.
+const OF_DEVICE: [&str; 4] = ["__global__", "__device__", "C10_DEVICE", "C10_HOST_DEVICE"];
 /// Words that begin statements: where one heads a block outside of functions, the text was not understood.
 const STATEMENTS: [&str; 9] = ["if", "else", "for", "while", "do", "switch", "return", "try", "catch"];
 
@@ -33,8 +46,8 @@ pub(super) struct Values {
     is_plain: bool,
     is_of_class: bool,
     has_parameters: bool,
-    /// Whether it is that of a constructor with values of members, `A::A(int n) : n(n)`.
-    initializes: bool,
+    /// Where the values of a constructor's members begin, `A::A(int n) : n(n)`.
+    initializes: Option<usize>,
 }
 
 impl Values {
@@ -50,7 +63,12 @@ impl Values {
         self.at = at;
         let is_name = |text: &str| text == ">" || is_word(text);
         let last = at.checked_sub(1).filter(|last| *last >= head).and_then(|last| tokens.get(last));
-        self.depth > 0 || last.is_some_and(|last| is_name(last.text)) && !self.is_of_class && self.initializes
+        self.depth > 0 || last.is_some_and(|last| is_name(last.text)) && !self.is_of_class && self.initializes.is_some()
+    }
+
+    /// Where a constructor begins with values of members, as far as its head was looked at.
+    pub(super) fn initializers(&self) -> Option<usize> {
+        self.initializes.filter(|_| !self.is_of_class)
     }
 
     fn pass(&mut self, tokens: &[Token<'_>], at: usize) {
@@ -63,7 +81,9 @@ impl Values {
             ":" if self.has_parameters && self.depth == 0 => {
                 let before = text(at.checked_sub(1).filter(|before| *before >= self.head));
                 let is_other = matches!(before, ":" | "public" | "private" | "protected");
-                self.initializes |= !is_other && text(Some(at + 1)) != ":";
+                if !is_other && text(Some(at + 1)) != ":" {
+                    self.initializes = self.initializes.or(Some(at));
+                }
             }
             _ => {}
         }
@@ -112,11 +132,7 @@ pub(super) fn block_behind(head: &[Token<'_>], macros: &BTreeSet<String>) -> Blo
     }
     if has("namespace") || has("struct") || has("class") || has("union") {
         // A function that returns one of these is taken for a class, in whose body there are statements.
-        return if head.iter().any(|token| token.text == "__global__" || token.text == "__device__") {
-            Block::Kept
-        } else {
-            Block::Scope
-        };
+        return if head.iter().any(|token| OF_DEVICE.contains(&token.text)) { Block::Kept } else { Block::Scope };
     }
     if !parentheses {
         return if has("extern") || outer.is_empty() { Block::Scope } else { Block::Kept };

@@ -17,13 +17,23 @@ pub(super) fn shapes<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<Strin
     standing_for(texts, is_open)
 }
 
-/// The macros of `texts` that stand for an instance of a template which is asked for: `template void f<type>(type*);`.
+/// The macros of `texts` that stand for an instance of a template which is asked for, `template void f<type>(type*);`, or begin with such a macro.
 pub(super) fn instances<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
-    let asks = |(_, words): &(String, Vec<String>)| match words.as_slice() {
-        [first, second, ..] => first == "template" && second != "<" && !has(words, &["{", "}"]),
-        _ => false,
-    };
-    texts.flat_map(directives).filter_map(definition).filter(asks).map(|(name, _)| name).collect()
+    let mut waiting: Vec<(String, Vec<String>)> = texts.flat_map(directives).filter_map(definition).collect();
+    waiting.retain(|(_, words)| !has(words, &["{", "}"]));
+    let mut found: BTreeSet<String> = BTreeSet::new();
+    loop {
+        let asks = |words: &[String]| match words {
+            [first, second, ..] => first == "template" && second != "<" || found.contains(first),
+            _ => false,
+        };
+        let (new, others): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|(_, words)| asks(words));
+        if new.is_empty() {
+            return found;
+        }
+        found.extend(new.into_iter().map(|(name, _)| name));
+        waiting = others;
+    }
 }
 
 /// Macros by what their calls outside of functions make.

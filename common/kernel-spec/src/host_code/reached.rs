@@ -19,6 +19,14 @@ const KEPT: [&str; 9] =
 /// Braces of one declaration, for each of which its head is looked at again: with more a text is not understood.
 const MOST_BRACES: usize = 16;
 
+/// How macros begin that are bluefin's: they are in no file of a spec.
+const OWN_MACROS: [&str; 6] = ["HIP_", "C10_", "CUDA_", "BLUEFIN_", "__", "SHARED"];
+
+/// Whether a word is spelled as macros are.
+fn is_macro_of_words(word: &str) -> bool {
+    is_word(word) && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
 /// What reaches instances that a macro asks for: nothing has this name.
 const INSTANCE: &str = "template <>";
 
@@ -39,12 +47,43 @@ struct Macros {
     shapes: BTreeSet<String>,
     /// Those that ask for instances of templates.
     instances: BTreeSet<String>,
+    /// All.
+    names: BTreeSet<String>,
 }
 
 impl Macros {
     fn of(texts: &BTreeMap<String, String>) -> Self {
         let texts = || texts.values().map(String::as_str);
-        Self { shapes: marks::shapes(texts()), instances: marks::instances(texts()) }
+        let names = texts().flat_map(super::macros).collect();
+        Self { shapes: marks::shapes(texts()), instances: marks::instances(texts()), names }
+    }
+
+    /// How many of `words`, which stand outside of functions, are a call of a macro that is not needed: one that asks for instances of templates, is given
+    /// one that does, or is in no file, as of a library that registers something.
+    fn idle_call(&self, words: &[Token<'_>]) -> Option<usize> {
+        let [name, open, ..] = words else { return None };
+        let is_macro = open.text == "(" && is_macro_of_words(name.text);
+        let mut depth = 0_usize;
+        let close = words.iter().skip(1).position(|word| {
+            match word.text {
+                "(" => depth += 1,
+                ")" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth == 0
+        });
+        let close = close.filter(|_| is_macro)? + 1;
+        let asks = |word: &Token<'_>| self.instances.contains(word.text);
+        // Those that bluefin's headers have make something.
+        let is_elsewhere = !self.names.contains(name.text) && !OWN_MACROS.iter().any(|own| name.text.starts_with(own));
+        let behind = match words.get(close + 1..)? {
+            [] => true,
+            [next, ..] if matches!(next.text, "template" | "namespace") => true,
+            [next, open, ..] => is_macro_of_words(next.text) && open.text == "(",
+            [_] => false,
+        };
+        let is_idle = words.get(..close)?.iter().any(asks) || is_elsewhere;
+        (is_idle && behind).then_some(close + 1)
     }
 }
 
@@ -188,6 +227,26 @@ fn declarations<'a>(text: &'a str, macros: &Macros) -> Option<Vec<Declaration<'a
     let (mut head, mut at, mut scopes) = (0, 0, 0_usize);
     let (mut values, mut braces) = (Values::default(), 0_usize);
     while let Some(token) = tokens.get(at) {
+        if matches!(token.text, ";" | "}" | "{") {
+            while let Some(count) = macros.idle_call(tokens.get(head..at)?) {
+                let end = match (head + count == at, token.text) {
+                    // What a brace is behind is no call alone.
+                    (true, "{") => break,
+                    (true, ";") => at + 1,
+                    _ => head + count,
+                };
+                let call = declaration(tokens.get(head..end - 1)?, tokens.get(end - 1..end)?, macros);
+                found.push(Declaration { names: vec![INSTANCE], ..call });
+                head = end;
+                if end > at {
+                    break;
+                }
+            }
+            if head > at {
+                at += 1;
+                continue;
+            }
+        }
         let words = tokens.get(head..at)?;
         let mut end = None;
         match token.text {

@@ -1,0 +1,410 @@
+//! Instructions of PTX in C++, by the PTX ISA: what each computes, not how fast. Copies that a kernel would wait for are there at once.
+
+use super::operands::Operands;
+
+/// An instruction: the words of its name, and its operands.
+struct Instruction<'a> {
+    words: Vec<&'a str>,
+    operands: Vec<&'a str>,
+}
+
+/// An instruction, maybe behind a predicate, or a declaration of registers.
+pub(super) fn statement(text: &str, operands: &mut Operands) -> Option<String> {
+    if let Some(guarded) = text.strip_prefix('@') {
+        let (predicate, rest) = guarded.split_once(char::is_whitespace)?;
+        let condition = operands.read(predicate, "bool")?;
+        return Some(format!("if ({condition}) {{ {}}} ", statement(rest.trim_start(), operands)?));
+    }
+    let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    if name == ".reg" {
+        return registers(rest.trim(), operands);
+    }
+    let instruction = Instruction { words: name.split('.').collect(), operands: list(rest) };
+    instruction.translated(operands).map(|words| words + " ")
+}
+
+/// `.pred p, q`
+fn registers(text: &str, operands: &mut Operands) -> Option<String> {
+    let (kind, names) = text.split_once(char::is_whitespace)?;
+    let type_ = type_of(kind.strip_prefix('.')?)?;
+    list(names).into_iter().map(|name| operands.register(name, type_)).collect()
+}
+
+/// The operands of an instruction.
+fn list(text: &str) -> Vec<&str> {
+    let mut depth = 0_i32;
+    let parts = text.split(|found: char| {
+        match found {
+            '{' | '[' | '(' => depth += 1,
+            '}' | ']' | ')' => depth -= 1,
+            _ => {}
+        }
+        found == ',' && depth == 0
+    });
+    parts.map(str::trim).filter(|part| !part.is_empty()).collect()
+}
+
+/// The elements of `{a, b}`.
+fn elements(operand: &str) -> Option<Vec<&str>> {
+    operand.strip_prefix('{')?.strip_suffix('}').map(list)
+}
+
+fn type_of(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "pred" => "bool",
+        "b8" | "u8" => "unsigned char",
+        "s8" => "signed char",
+        "b16" | "u16" => "unsigned short",
+        "s16" => "short",
+        "b32" | "u32" => "unsigned",
+        "s32" => "int",
+        "b64" | "u64" => "unsigned long long",
+        "s64" => "long long",
+        "f16" => "_Float16",
+        "f16x2" => "bluefin_halves",
+        "f32" => "float",
+        "f64" => "double",
+        _ => return None,
+    })
+}
+
+/// The type of twice as many bits.
+fn wide(name: &str) -> Option<&'static str> {
+    type_of(match name {
+        "u16" => "u32",
+        "s16" => "s32",
+        "u32" => "u64",
+        "s32" => "s64",
+        _ => return None,
+    })
+}
+
+impl Instruction<'_> {
+    fn has(&self, word: &str) -> bool {
+        self.words.contains(&word)
+    }
+
+    /// The last of its types, and its name.
+    fn type_(&self) -> Option<(&'static str, &str)> {
+        self.words.iter().rev().find_map(|word| Some((type_of(word)?, *word)))
+    }
+
+    fn translated(&self, all: &Operands) -> Option<String> {
+        let name = *self.words.first()?;
+        match name {
+            "bar" | "barrier" if self.has("sync") && self.operands == ["0"] => return Some("__syncthreads();".into()),
+            "bar" if self.has("warp") => return Some("__syncwarp();".into()),
+            "membar" | "fence" if !self.has("proxy") => return Some("__threadfence();".into()),
+            "prefetch" | "prefetchu" | "nanosleep" | "griddepcontrol" => return Some(String::new()),
+            "trap" => return Some("__builtin_trap();".into()),
+            "cp" if self.has("async") => return self.copy(all),
+            "ldmatrix" => return self.matrix(all),
+            "mma" => return self.product(all),
+            "ld" | "st" => return self.moved(all),
+            "red" | "atom" => return self.atomic(all),
+            "cvt" => return self.converted(all),
+            "cvta" => return self.address(all),
+            "mov" if self.operands.iter().any(|operand| operand.starts_with('{')) => return self.packed(all),
+            "shfl" => return self.shuffled(all),
+            "setp" => return self.compared(all),
+            _ => {}
+        }
+        let (type_, kind) = self.type_()?;
+        let [to, from @ ..] = self.operands.as_slice() else { return None };
+        let value = |at: usize| all.read(from.get(at)?, type_);
+        let as_ = |at: usize, type_: &str| all.read(from.get(at)?, type_);
+        let is_float = kind.starts_with('f');
+        let one = || value(0).filter(|_| from.len() == 1);
+        let two = || Some((value(0)?, value(1)?)).filter(|_| from.len() == 2);
+        let sign = match name {
+            "add" if !self.has("cc") => "+",
+            "sub" if !self.has("cc") => "-",
+            "and" => "&",
+            "or" => "|",
+            "xor" => "^",
+            "div" => "/",
+            "rem" => "%",
+            "mul" if is_float || self.has("lo") => "*",
+            _ => "",
+        };
+        let function = match name {
+            "popc" => "__popc",
+            "clz" => "__clz",
+            "brev" => "__brev",
+            "ex2" => "exp2f",
+            "lg2" => "log2f",
+            "sin" => "sinf",
+            "cos" => "cosf",
+            "tanh" => "tanhf",
+            "rcp" => "1 / ",
+            "rsqrt" => "1 / bluefin_root",
+            "sqrt" => "bluefin_root",
+            "abs" => "bluefin_absolute",
+            "neg" => "-",
+            "not" if kind == "pred" => "!",
+            "not" => "~",
+            _ => "",
+        };
+        let is_of_32 = matches!(name, "ex2" | "lg2" | "sin" | "cos" | "tanh");
+        let is_of_integers = matches!(name, "popc" | "clz" | "brev");
+        let value = match name {
+            _ if !sign.is_empty() => {
+                let (a, b) = two()?;
+                format!("{a} {sign} {b}")
+            }
+            _ if is_of_32 && kind == "f16" => format!("{function}((float){})", one()?),
+            _ if is_of_32 && kind != "f32" || is_of_integers && !matches!(kind, "b32" | "u32") => return None,
+            _ if !function.is_empty() => format!("{function}({})", one()?),
+            "mov" => one()?,
+            "mul" if self.has("wide") => {
+                let (a, b) = two()?;
+                return all.write(to, wide(kind)?, &format!("({})({a}) * {b}", wide(kind)?));
+            }
+            "mul" if self.has("hi") && matches!(kind, "u32" | "s32") => {
+                let (a, b) = two()?;
+                format!("(({})({a}) * {b}) >> 32", wide(kind)?)
+            }
+            "mad" if self.has("wide") => {
+                let (a, b) = (value(0)?, value(1)?);
+                return all.write(to, wide(kind)?, &format!("({})({a}) * {b} + {}", wide(kind)?, as_(2, wide(kind)?)?));
+            }
+            "mad" if self.has("lo") || is_float => format!("{} * {} + {}", value(0)?, value(1)?, value(2)?),
+            "fma" => format!("bluefin_fused({}, {}, {})", value(0)?, value(1)?, value(2)?),
+            "min" | "max" => {
+                let (a, b) = two()?;
+                format!("bluefin_{name}({a}, {b})")
+            }
+            "shl" | "shr" => format!("bluefin_{name}({}, {})", value(0)?, as_(1, "unsigned")?),
+            "selp" => format!("{} ? {} : {}", as_(2, "bool")?, value(0)?, value(1)?),
+            "bfe" => format!("bluefin_bits_from({}, {}, {})", value(0)?, as_(1, "unsigned")?, as_(2, "unsigned")?),
+            "bfi" => {
+                format!(
+                    "bluefin_bits_into({}, {}, {}, {})",
+                    value(0)?,
+                    value(1)?,
+                    as_(2, "unsigned")?,
+                    as_(3, "unsigned")?
+                )
+            }
+            "prmt" if self.words.len() == 2 => format!("__byte_perm({}, {}, {})", value(0)?, value(1)?, value(2)?),
+            "lop3" => format!("bluefin_logic({}, {}, {}, {})", value(0)?, value(1)?, value(2)?, value(3)?),
+            "activemask" => return all.write(to, "unsigned", "__activemask()"),
+            _ => return None,
+        };
+        all.write(to, type_, &value)
+    }
+
+    /// `setp.lt.u32 p, a, b`
+    fn compared(&self, all: &Operands) -> Option<String> {
+        let (type_, _) = self.type_()?;
+        let [to, a, b] = self.operands.as_slice() else { return None };
+        let sign = match *self.words.get(1)? {
+            "eq" => "==",
+            "ne" | "neu" => "!=",
+            "lt" | "lo" => "<",
+            "le" | "ls" => "<=",
+            "gt" | "hi" => ">",
+            "ge" | "hs" => ">=",
+            _ => return None,
+        };
+        all.write(to, "bool", &format!("{} {sign} {}", all.read(a, type_)?, all.read(b, type_)?))
+    }
+
+    /// `mov.b32 %0, {a, b}` and `mov.b32 {a, b}, %0`
+    fn packed(&self, all: &Operands) -> Option<String> {
+        let (type_, _) = self.type_()?;
+        let [to, from] = self.operands.as_slice() else { return None };
+        let bits: u32 = match type_ {
+            "unsigned" => 32,
+            "unsigned long long" => 64,
+            _ => return None,
+        };
+        let part = |count: usize| match bits / u32::try_from(count).ok()? {
+            32 => Some(("unsigned", 32)),
+            16 => Some(("unsigned short", 16)),
+            _ => None,
+        };
+        if let Some(parts) = elements(from) {
+            let (part, bits) = part(parts.len())?;
+            let one =
+                |(at, operand): (usize, &&str)| Some(format!("({type_}){} << {}", all.read(operand, part)?, bits * at));
+            let all_of: Vec<String> = parts.iter().enumerate().map(one).collect::<Option<_>>()?;
+            return all.write(to, type_, &all_of.join(" | "));
+        }
+        let parts = elements(to)?;
+        let (part, bits) = part(parts.len())?;
+        let value = all.read(from, type_)?;
+        let one = |(at, operand): (usize, &&str)| all.write(operand, part, &format!("bluefin_v >> {}", bits * at));
+        let all_of: String = parts.iter().enumerate().map(one).collect::<Option<_>>()?;
+        Some(format!("{{ const {type_} bluefin_v = {value}; {all_of}}}"))
+    }
+
+    /// `cvt.rn.f16.f32 %0, %1`
+    fn converted(&self, all: &Operands) -> Option<String> {
+        let mut types = self.words.iter().rev().filter_map(|word| type_of(word));
+        let (of, to) = (types.next()?, types.next()?);
+        if ["rz", "rm", "rp"].iter().any(|word| self.has(word)) {
+            return None;
+        }
+        let rounds = [("rni", "rintf"), ("rzi", "truncf"), ("rmi", "floorf"), ("rpi", "ceilf")];
+        let round = rounds.iter().find(|(word, _)| self.has(word)).map(|(_, function)| *function);
+        match self.operands.as_slice() {
+            [to_, upper, lower] if to == "bluefin_halves" => {
+                let value = format!("bluefin_halves_of({}, {})", all.read(lower, of)?, all.read(upper, of)?);
+                all.write(to_, to, &value)
+            }
+            [to_, from] => {
+                let value = all.read(from, of)?;
+                let is_float = |type_: &str| matches!(type_, "float" | "double" | "_Float16");
+                let value = match (is_float(of), is_float(to)) {
+                    (true, false) if of == "double" => return None,
+                    (true, false) => format!("bluefin_whole<{to}>({}((float){value}))", round.unwrap_or("truncf")),
+                    (true, true) if round.is_some() && of == "double" => return None,
+                    (true, true) if round.is_some() => format!("{}((float){value})", round.unwrap_or_default()),
+                    (false, false) if self.has("sat") => format!("bluefin_saturated<{to}>({value})"),
+                    (true, true) if self.has("sat") => format!("__saturatef((float){value})"),
+                    _ => value,
+                };
+                all.write(to_, to, &value)
+            }
+            _ => None,
+        }
+    }
+
+    /// `cvta.to.shared.u64 %0, %1`
+    fn address(&self, all: &Operands) -> Option<String> {
+        let (type_, _) = self.type_()?;
+        let [to, from] = self.operands.as_slice() else { return None };
+        let value = all.read(from, "unsigned long long")?;
+        let value = match (self.has("shared"), self.has("to")) {
+            (true, true) => format!("__cvta_generic_to_shared((const void*){value})"),
+            (true, false) => format!("(unsigned long long)bluefin_shared<char>({value})"),
+            (false, _) => value,
+        };
+        all.write(to, type_, &value)
+    }
+
+    /// The pointer that `[a + 4]` is.
+    fn pointer(&self, all: &Operands, operand: &str, type_: &str) -> Option<String> {
+        let inner = operand.strip_prefix('[')?.strip_suffix(']')?.trim();
+        let (base, offset) = inner.split_once('+').unwrap_or((inner, "0"));
+        let offset: i64 = offset.trim().parse().ok()?;
+        let is_shared = self.has("shared") || self.has("shared::cta");
+        let other = ["param", "local", "shared::cluster"].iter().any(|space| self.has(space));
+        let base = all.read(base.trim(), "unsigned long long").filter(|_| !other)?;
+        Some(match is_shared {
+            true => format!("bluefin_shared<{type_}>({base} + {offset})"),
+            false => format!("(({type_}*)({base} + {offset}))"),
+        })
+    }
+
+    /// `ld.global.v2.f32 {%0, %1}, [%2]`, `st.shared.f32 [%0], %1`
+    fn moved(&self, all: &Operands) -> Option<String> {
+        let (type_, _) = self.type_()?;
+        let [first, second] = self.operands.as_slice() else { return None };
+        let is_load = self.words.first() == Some(&"ld");
+        let (value, address) = if is_load { (first, second) } else { (second, first) };
+        let pointer = self.pointer(all, address, type_)?;
+        let values = elements(value).unwrap_or_else(|| vec![value]);
+        let one = |(at, value): (usize, &&str)| match is_load {
+            true => all.write(value, type_, &format!("bluefin_p[{at}]")),
+            false => Some(format!("bluefin_p[{at}] = {}; ", all.read(value, type_)?)),
+        };
+        let moves: String = values.iter().enumerate().map(one).collect::<Option<_>>()?;
+        Some(format!("{{ const auto bluefin_p = {pointer}; {moves}}}"))
+    }
+
+    /// `cp.async.cg.shared.global [%0], [%1], 16, %2`
+    fn copy(&self, all: &Operands) -> Option<String> {
+        if self.has("commit_group") || self.has("wait_group") || self.has("wait_all") {
+            return (!self.has("bulk")).then(String::new);
+        }
+        let is_plain = (self.has("shared") || self.has("shared::cta")) && self.has("global") && !self.has("bulk");
+        let (to, from, bytes, valid) = match self.operands.as_slice() {
+            [to, from, bytes] => (to, from, bytes, bytes),
+            [to, from, bytes, valid] => (to, from, bytes, valid),
+            _ => return None,
+        };
+        let inner = |operand: &str| Some(operand.strip_prefix('[')?.strip_suffix(']')?.trim().to_string());
+        let to = all.read(&inner(to)?, "unsigned long long")?;
+        let from = all.read(&inner(from)?, "unsigned long long")?;
+        let (bytes, valid) = (all.read(bytes, "unsigned")?, all.read(valid, "unsigned")?);
+        is_plain.then(|| format!("bluefin_copy({to}, {from}, {bytes}, {valid});"))
+    }
+
+    /// `ldmatrix.sync.aligned.m8n8.x4.shared.b16 {...}, [%4]`
+    fn matrix(&self, all: &Operands) -> Option<String> {
+        let [to, from] = self.operands.as_slice() else { return None };
+        let to = elements(to).unwrap_or_else(|| vec![to]);
+        let is_plain = self.has("b16") && (self.has("shared") || self.has("shared::cta"));
+        let address = all.read(from.strip_prefix('[')?.strip_suffix(']')?.trim(), "unsigned").filter(|_| is_plain)?;
+        let one = |(at, to): (usize, &&str)| all.write(to, "unsigned", &format!("bluefin_m[{at}]"));
+        let parts: String = to.iter().enumerate().map(one).collect::<Option<_>>()?;
+        let (count, turned) = (to.len(), self.has("trans"));
+        Some(format!("{{ unsigned bluefin_m[{count}]; bluefin_matrix<{turned}>(bluefin_m, {address}); {parts}}}"))
+    }
+
+    /// `mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {...}, {...}, {...}, {...}`
+    fn product(&self, all: &Operands) -> Option<String> {
+        let types: Vec<&str> = self.words.iter().rev().take(4).copied().collect();
+        let [_, second, first, sum] = types.as_slice() else { return None };
+        let name = match (*first, *second, *sum) {
+            ("f16", "f16", "f32" | "f16") => "f16",
+            ("bf16", "bf16", "f32") => "bf16",
+            _ => return None,
+        };
+        let is_plain = self.has("row") && self.has("col") && (self.has("m16n8k16") || self.has("m16n8k8"));
+        let [to, a, b, c] = self.operands.as_slice() else { return None };
+        let (to, a, b, c) = (elements(to)?, elements(a)?, elements(b)?, elements(c)?);
+        let registers = |parts: &[&str]| {
+            let all_of: Option<Vec<String>> = parts.iter().map(|part| all.read(part, "unsigned")).collect();
+            Some(all_of?.join(", "))
+        };
+        let (a, b, c) = (registers(&a)?, registers(&b)?, registers(&c)?);
+        let one = |(at, to): (usize, &&str)| all.write(to, "unsigned", &format!("bluefin_d[{at}]"));
+        let parts: String = to.iter().enumerate().map(one).collect::<Option<_>>()?;
+        let of = format!("bluefin_of_{name}, bluefin_of_{sum}");
+        is_plain.then(|| {
+            format!(
+                "{{ const unsigned bluefin_a[] = {{{a}}}, bluefin_b[] = {{{b}}}, bluefin_c[] = {{{c}}}; unsigned bluefin_d[{}]; \
+                 bluefin_product<{of}>(bluefin_d, bluefin_a, bluefin_b, bluefin_c); {parts}}}",
+                to.len()
+            )
+        })
+    }
+
+    /// `shfl.sync.bfly.b32 %0, %1, %2, 0x1f, %3`, with a predicate behind the first one or without
+    fn shuffled(&self, all: &Operands) -> Option<String> {
+        let [to, value, lane, bounds, mask] = self.operands.as_slice() else { return None };
+        let function = match *self.words.get(2).filter(|_| self.has("sync"))? {
+            "bfly" => "__shfl_xor_sync",
+            "up" => "__shfl_up_sync",
+            "down" => "__shfl_down_sync",
+            "idx" => "__shfl_sync",
+            _ => return None,
+        };
+        let read = |operand: &str| all.read(operand, "unsigned");
+        let width = format!("32 - (({} >> 8) & 31)", read(bounds)?);
+        let found = format!("{function}({}, {}, {}, {width})", read(mask)?, read(value)?, read(lane)?);
+        all.write(to, "unsigned", &found)
+    }
+
+    /// `atom.global.add.u32 %0, [%1], %2`, `red.global.add.f32 [%0], %1`
+    fn atomic(&self, all: &Operands) -> Option<String> {
+        let (type_, kind) = self.type_()?;
+        let (to, address, value) = match self.operands.as_slice() {
+            [to, address, value] => (Some(to), address, value),
+            [address, value] if self.words.first() == Some(&"red") => (None, address, value),
+            _ => return None,
+        };
+        let names = [("add", "atomicAdd"), ("min", "atomicMin"), ("max", "atomicMax"), ("exch", "atomicExch")];
+        let function = names.iter().find(|(word, _)| self.has(word)).map(|(_, function)| *function)?;
+        let is_known = matches!(kind, "u32" | "s32" | "u64" | "f32" | "f64" | "b32");
+        let pointer = self.pointer(all, address, type_).filter(|_| is_known)?;
+        let call = format!("{function}(({type_}*){pointer}, {})", all.read(value, type_)?);
+        match to {
+            Some(to) => all.write(to, type_, &call),
+            None => Some(format!("{call};")),
+        }
+    }
+}
