@@ -26,7 +26,7 @@ use crate::waiting::with_signs_of_life;
     tells. What has a remark is for you to look at: which solver is right, the tolerance, guesses, how many blocks and threads."
 )]
 pub struct InitArgs {
-    /// A file with kernels: .hip, .cu, .cpp (GPUs), .c (the CPU), .py (Triton)
+    /// A file with kernels: .hip, .cu, .cuh, .cpp, .hpp (GPUs), .c (the CPU), .py (Triton)
     file: PathBuf,
     /// The spec, beside the file; where kernels take other buffers or compute other things, each such has
     /// one, with the kernel's name at its end [default: the file's name with .toml]
@@ -42,7 +42,7 @@ impl InitArgs {
         let file = self.file.display();
         let language = Language::of(&self.file);
         let language =
-            language.ok_or_else(|| crate::usage(format!("{file}: found no file of .hip .cu .cpp .c .py")))?;
+            language.ok_or_else(|| crate::usage(format!("{file}: found no file of .hip .cu .cuh .cpp .hpp .c .py")))?;
         let output = self.output.clone().unwrap_or_else(|| self.file.with_extension("toml"));
         if folder(&output) != folder(&self.file) {
             return Err(crate::usage(format!(

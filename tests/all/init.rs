@@ -361,7 +361,7 @@ fn a_spec_is_written_from_signatures() {
         "{error}"
     );
     let error = text(&init(&["spec.toml"], 2).stderr);
-    assert!(error.contains("found no file of .hip .cu .cpp .c .py"), "{error}");
+    assert!(error.contains("found no file of .hip .cu .cuh .cpp .hpp .c .py"), "{error}");
 }
 
 const STEP: &str = "#include <cuda_runtime.h>\n\

@@ -11,7 +11,7 @@ pub(super) const CLANG: &str = "clang";
 /// How far an output may be from the reference.
 pub(super) const TOLERANCES: RangeInclusive<f64> = 0.0..=1e30;
 /// Most characters of a name.
-const MAX_NAME: usize = 64;
+pub(crate) const MAX_NAME: usize = 64;
 /// Bytes of the name of a kernel.
 const MAX_ENTRY: usize = 256;
 /// The same of one that names template arguments.

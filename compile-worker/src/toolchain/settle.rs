@@ -30,7 +30,7 @@ pub fn settle(draft: &mut Draft, folder: &Path) -> Result<Vec<String>, Error> {
     let mut found = resolve(draft)?;
     if !found.is_whole
         && let Some((other, of_other)) = with_headers(draft, folder, &project)?
-        && (of_other.is_whole || of_other.errors < found.errors)
+        && of_other.rank() >= found.rank()
     {
         (*draft, found) = (other, of_other);
     }

@@ -1,6 +1,7 @@
 //! The types of kernels' parameters as clang knows them: aliases and macros resolved. A unit passes each kernel to a template of its own,
 //! whose symbol in clang's syntax tree then says the types.
 
+use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::path::{Component, Path};
 
@@ -26,6 +27,14 @@ pub struct Types {
     pub errors: usize,
     /// Why some are missing.
     pub remarks: Vec<String>,
+}
+
+impl Types {
+    /// How much is known: of two of one file the larger tells more, and with more headers no less.
+    pub(super) fn rank(&self) -> (bool, usize, Reverse<usize>) {
+        let known = self.types.iter().filter(|types| !types.is_empty()).count();
+        (self.is_whole, known, Reverse(self.errors))
+    }
 }
 
 /// Files that a source includes and that are not there, at most.
@@ -222,6 +231,19 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+
+    /// Headers that leave as many errors are taken as well: what is missing then is what is.
+    #[test]
+    fn more_headers_tell_no_less() {
+        let of = |known: &[usize], errors, is_whole| {
+            let types = known.iter().map(|count| vec!["int".to_string(); *count]).collect();
+            Types { types, errors, is_whole, ..Types::default() }.rank()
+        };
+        assert_eq!(of(&[1, 0], 2, false), of(&[2, 0], 2, false));
+        assert!(of(&[1, 1], 9, false) > of(&[1, 0], 2, false));
+        assert!(of(&[1, 0], 1, false) > of(&[1, 0], 2, false));
+        assert!(of(&[0, 0], 0, true) > of(&[1, 1], 1, false));
+    }
 
     #[test]
     fn aliases_are_resolved() {

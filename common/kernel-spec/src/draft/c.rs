@@ -2,7 +2,7 @@
 
 use bluefin_common::problem::DataType;
 
-use super::{Kernel, Number, Parameter, ParameterKind, Shape, TemplateParameter, Usage, parts_of};
+use super::{Kernel, Number, Parameter, ParameterKind, Shape, TemplateParameter, Usage, parts_of, usage};
 use crate::host_code::{Token, closing, tokens};
 
 /// Functions that are declared to be kernels and defined.
@@ -81,8 +81,9 @@ pub(super) fn functions(text: &str) -> Vec<Kernel> {
 fn set_usage(kernel: &mut Kernel, body: &[Token<'_>]) {
     let pointers: Vec<String> =
         kernel.parameters.iter().filter(|one| is_pointer(one)).map(|one| one.name.clone()).collect();
+    let body = usage::without_aliases(&pointers, body);
     for parameter in &mut kernel.parameters {
-        parameter.usage = Usage::of(&parameter.name, &pointers, body);
+        parameter.usage = Usage::of(&parameter.name, &pointers, &body);
     }
 }
 
@@ -264,7 +265,10 @@ fn by_value(plain: &str) -> ParameterKind {
 }
 
 /// A vector's elements and how many they are.
-fn lanes(name: &str) -> (&str, u32) {
+pub(super) fn lanes(name: &str) -> (&str, u32) {
+    if let Some(part) = name.strip_prefix("bluefin_complex<").and_then(|name| name.strip_suffix('>')) {
+        return (part, 2);
+    }
     let vector = name.strip_suffix(['2', '3', '4']).filter(|base| {
         matches!(
             *base,

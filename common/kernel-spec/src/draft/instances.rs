@@ -9,12 +9,11 @@ use crate::host_code::{self, Token, tokens};
 const MOST_LAUNCHES: usize = 64;
 const MOST_TOKENS: usize = 8192;
 
-/// Types of C++ that consist of these words, or of those that elements of buffers have, are known everywhere.
-const BUILT_IN: [&str; 9] =
-    ["signed", "float2", "float4", "int2", "int4", "double2", "half2", "__half2", "__nv_bfloat162"];
+/// Types of C++ that consist of these words, or of those that elements of buffers have and their vectors, are known everywhere.
+const BUILT_IN: [&str; 4] = ["signed", "half2", "__half2", "__nv_bfloat162"];
 
 /// Namespaces of which types are known everywhere.
-const LIBRARIES: [&str; 3] = ["at", "c10", "std"];
+const LIBRARIES: [&str; 4] = ["at", "c10", "std", "thrust"];
 
 /// Instances of a template that are kept.
 const MOST_INSTANCES: usize = 4;
@@ -220,7 +219,7 @@ impl<'a, 'b> Known<'a, 'b> {
 
     fn type_(&self, words: &[Token<'a>]) -> Option<String> {
         let is_known = |name: &str| {
-            c::element(name).is_some()
+            c::element(c::lanes(name).0).is_some()
                 || BUILT_IN.contains(&name)
                 || self.types.contains_key(name)
                 || self.macros.contains(name)
@@ -300,6 +299,10 @@ mod tests {
             (
                 "void f() { constexpr unsigned int size = 16; sum<Local, real, size, true, A><<<1, 2>>>(p, n); }",
                 "sum<float, real, 16, 1, static_cast<Mode>(0)>",
+            ),
+            (
+                "void f() { sum<double3, uchar4, n, true, A><<<1, 2>>>(p, n); }",
+                "sum<double3, uchar4, 256, 1, static_cast<Mode>(0)>",
             ),
             (
                 "void f() { hipLaunchKernelGGL((sum<Add<int>, int, 64u, true, A>), 1, 2, 0, 0, p); }",

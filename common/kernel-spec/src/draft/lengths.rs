@@ -26,6 +26,9 @@ const SMALLEST: [i64; 30] = [
     3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109,
     113, 127,
 ];
+/// The same where there are at least [`MANY`], in turn: loops along some of them are within others. Products may be alike.
+const LEAST: [i64; 3] = [3, 5, 7];
+const MANY: usize = 8;
 /// Threads of a block of the draft.
 pub(super) const THREADS: i64 = 256;
 /// The same along an axis, of a block that has two.
@@ -87,6 +90,10 @@ pub(super) fn smaller(sizes: &BTreeMap<String, i64>) -> Option<BTreeMap<String, 
         let mut order: Vec<&mut i64> = smaller.values_mut().collect();
         order.sort();
         order.into_iter().zip(SMALLEST).for_each(|(value, least)| *value = least.min(*value));
+    }
+    if smaller == *sizes && sizes.len() >= MANY {
+        let values = smaller.values_mut().zip(LEAST.into_iter().cycle());
+        values.for_each(|(value, least)| *value = least.min(*value));
     }
     (smaller != *sizes).then_some(smaller)
 }
@@ -387,6 +394,19 @@ mod tests {
         assert_eq!(expression(1 << 40, &[("n", 1000)]).0, (1_u64 << 40).to_string());
         let is_exact = |elements: u64| expression(elements, &only).1;
         assert!(is_exact(FIRST as u64 + 1) && is_exact(32) && !is_exact(FIRST as u64 - 100));
+    }
+
+    #[test]
+    fn many_sizes_become_few() {
+        let sizes = |count: usize| OTHERS.into_iter().take(count).map(|size| (format!("s{size}"), size)).collect();
+        let least = |mut sizes: BTreeMap<String, i64>| {
+            while let Some(other) = smaller(&sizes) {
+                sizes = other;
+            }
+            sizes.into_values().max()
+        };
+        assert_eq!(least(sizes(14)), Some(7));
+        assert_eq!(least(sizes(4)), Some(11));
     }
 
     #[test]

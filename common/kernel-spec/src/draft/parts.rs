@@ -107,4 +107,24 @@ mod tests {
         let one = Draft::new(Language::Gpu, "k.cu", "__global__ void a(float* x) { x[0] = 1; }", |_| None).groups();
         assert_eq!(one.iter().map(of).collect::<Vec<_>>(), [(None, vec!["A".to_string()])]);
     }
+
+    #[test]
+    fn names_of_deep_namespaces_are_short_enough() {
+        let kernel = |name: &str| format!("__global__ void {name}(float* x_{name}) {{ x_{name}[0] = 1; }}");
+        let text = format!(
+            "namespace the_library_of_everybody::kernels::ON_THE_DEVICE::solvers {{ {} {} }}\n",
+            kernel("first_step_of_several_steps"),
+            kernel("second")
+        );
+        let groups = Draft::new(Language::Gpu, "k.cu", &text, |_| None).groups();
+        let solvers: Vec<String> = groups.iter().flat_map(Draft::solvers).collect();
+        let second = "TheLibraryOfEverybodyKernelsONTHEDEVICESolversSecond";
+        assert_eq!(solvers, ["OfEverybodyKernelsONTHEDEVICESolversFirstStepOfSeveralSteps", second]);
+        for group in &groups {
+            let bundle = crate::Bundle { toml: group.spec(), ..group.bundle() };
+            crate::KernelSpec::load(&bundle).unwrap_or_else(|error| panic!("{error}\n{}", group.spec()));
+        }
+        let name = groups[0].spec().lines().find_map(|line| line.strip_prefix("name = ").map(str::to_string));
+        assert!(name.is_some_and(|name| name.ends_with("-first-step-of-several-steps\"")), "{}", groups[0].spec());
+    }
 }

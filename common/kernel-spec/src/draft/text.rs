@@ -8,6 +8,7 @@ use bluefin_common::structure::MAX_BYTES;
 use super::grid::plain;
 use super::lengths::{self, NAME, SIZE};
 use super::{Axis, Draft, Field, Kernel, Language, Parameter, ParameterKind, Shape, Usage, constants, said, structure};
+use crate::rules::MAX_NAME;
 
 /// Bytes of shared memory that a launch says where a kernel has some: enough for most.
 const SHARED: u32 = 16384;
@@ -164,34 +165,40 @@ fn free_name(name: &str, buffers: &BTreeMap<String, Buffer>) -> String {
     lengths::free_name(name, |name| buffers.contains_key(name))
 }
 
-/// `vectorAdd` as names of specs are: `vector-add`.
+/// `vectorAdd` as names of specs are: `vector-add`. Of one that is too long the end, which tells it from others.
 fn spec_name(source: &str) -> String {
     let stem = source.rsplit_once('.').map_or(source, |(stem, _)| stem);
     let mut name = String::new();
-    for found in stem.chars().take(60) {
+    for found in stem.chars() {
         if found.is_ascii_uppercase() && name.ends_with(|last: char| last.is_ascii_lowercase()) {
             name.push('-');
         }
         let plain = found.to_ascii_lowercase();
         name.push(if plain.is_ascii_alphanumeric() { plain } else { '-' });
     }
-    let name = name.trim_matches('-').to_string();
-    if name.is_empty() { "kernel".to_string() } else { name }
+    let name = name.get(name.len().saturating_sub(MAX_NAME)..).unwrap_or_default().trim_matches('-');
+    if name.is_empty() { "kernel" } else { name }.to_string()
 }
 
-/// `vector_add` as solvers are called: `VectorAdd`.
+/// `vector_add` as solvers are called: `VectorAdd`. Where that is too long, without the first words: namespaces as a rule.
 pub(super) fn solver_name(kernel: &Kernel) -> String {
-    let words = kernel.name.split(|found: char| !found.is_alphanumeric()).filter(|word| !word.is_empty());
+    let words = kernel.name.split(|found: char| !found.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let capital = |word: &str| {
         let mut letters = word.chars();
         letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
     };
-    let name: String = words.map(capital).collect();
-    let name = if name.starts_with(|first: char| first.is_ascii_digit()) { format!("K{name}") } else { name };
-    match kernel.overload {
-        Some(number @ 2..) => format!("{name}{number}"),
-        _ => name,
+    let number = kernel.overload.filter(|number| *number > 1).map(|number| number.to_string()).unwrap_or_default();
+    let most = MAX_NAME - "K".len() - number.len();
+    let (mut name, mut left) = (String::new(), most);
+    for word in words.map(capital).collect::<Vec<_>>().into_iter().rev() {
+        let Some(rest) = left.checked_sub(word.len()) else { break };
+        (name, left) = (word + name.as_str(), rest);
     }
+    if name.is_empty() {
+        name = kernel.plain_name().chars().filter(char::is_ascii_alphanumeric).take(most).collect();
+    }
+    let digit = if name.starts_with(|first: char| first.is_ascii_digit()) { "K" } else { "" };
+    format!("{digit}{name}{number}")
 }
 
 pub(super) fn spec(draft: &Draft) -> String {

@@ -1,6 +1,6 @@
 //! What the body of a kernel does with a buffer, as far as its text tells.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::Usage;
@@ -145,7 +145,48 @@ fn has_next(name: &str, body: &[Token<'_>]) -> bool {
     let is_product = |index: &[&str]| index.contains(&"*") || index.windows(2).any(|pair| pair == ["<"; 2]);
     let has_before =
         |next: &[&str]| next.strip_suffix(&["+", "1"]).is_some_and(|index| !is_product(index) && all.contains(index));
-    elements.windows(2).any(are_bounds) || all.iter().any(|next| has_before(next))
+    // Two lanes read both: `if (lane < 2) bounds[lane] = p[i + lane]`.
+    let is_of_two = |index: &[&str]| match index {
+        [.., plus, lane] => *plus == "+"
+            && body.windows(3).any(
+                |three| matches!(three, [one, less, two] if one.text == *lane && less.text == "<" && two.text == "2"),
+            ),
+        _ => false,
+    };
+    elements.windows(2).any(are_bounds) || all.iter().any(|next| has_before(next) || is_of_two(next))
+}
+
+/// `body` with the names of `pointers` in the place of those that it gives to where they lead: `const int* row = table + j * 4`.
+pub(super) fn without_aliases<'a>(pointers: &'a [String], body: &[Token<'a>]) -> Vec<Token<'a>> {
+    let mut aliases: BTreeMap<&str, &'a str> = BTreeMap::new();
+    let text = |at: usize| body.get(at).map_or("", |token| token.text);
+    let is_declared = |at: usize| matches!(text(at), "*" | "auto" | "__restrict__" | "__restrict" | "restrict");
+    for at in 1..body.len() {
+        let name = text(at);
+        if text(at + 1) != "=" || text(at + 2) == "=" || !is_declared(at - 1) || !is_name(name) {
+            continue;
+        }
+        // An address is that of an element, and a plain name what is pointed to.
+        let begin = (at + 2..body.len()).find(|at| text(*at) != "(").unwrap_or(body.len());
+        let is_address = text(begin) == "&";
+        let first = text(begin + usize::from(is_address));
+        let next = text(begin + 1 + usize::from(is_address));
+        let is_place = if is_address { next == "[" } else { matches!(next, "+" | ";") };
+        let known = pointers.iter().map(String::as_str).find(|pointer| *pointer == first);
+        if let Some(root) = known.or_else(|| aliases.get(first).copied()).filter(|_| is_place) {
+            aliases.insert(name, root);
+        }
+    }
+    let renamed = |token: &Token<'a>| {
+        let mut token = token.clone();
+        token.text = aliases.get(token.text).copied().unwrap_or(token.text);
+        token
+    };
+    body.iter().map(renamed).collect()
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
 /// The letter that a body takes from others to count from it, `x[i] - 'a'`; 0 where there is none.
@@ -192,7 +233,16 @@ fn given<'a>(body: &[Token<'a>], at: usize) -> Option<&'a str> {
     }
     let text = |at: usize| statement.get(at).map_or("", |token| token.text);
     let is_compared = |at: usize| text(at + 1) == "=" || matches!(text(at.wrapping_sub(1)), "=" | "!" | "<" | ">");
-    let equals = (1..statement.len()).rev().find(|at| text(*at) == "=" && !is_compared(*at))?;
+    // `for (...; j += step) t[j] = x` gives `t` a value, and `j` none.
+    let mut closed = 0_i32;
+    let equals = (1..statement.len()).rev().find(|at| {
+        match text(*at) {
+            ")" => closed += 1,
+            "(" => closed -= 1,
+            _ => {}
+        }
+        text(*at) == "=" && closed <= 0 && !is_compared(*at)
+    })?;
     let mut target = equals - 1;
     // `x += y`, `x[i] = y`
     if matches!(text(target), "+" | "-" | "*" | "|" | "^") {
@@ -332,9 +382,12 @@ mod tests {
             ("x = a[p[2 * i]] + a[p[2 * i + 1]];", INDEX),
             ("for (int j = p[n * i]; j < p[n * i + 1]; j++) x += a[j];", Usage { begins: true, ..INDEX }),
             ("n = p[2 * i + 1] - p[2 * i]; x = a[p[2 * i]];", Usage { begins: true, ..INDEX }),
+            ("if (l < 2) r[l] = p[i + l]; int j = r[0]; x = a[j];", Usage { begins: true, ..INDEX }),
+            ("if (l < 3) r[l] = p[i + l]; int j = r[0]; x = a[j];", INDEX),
             ("int j = p[i]; x = b * j + a[i];", READ),
             ("if (p[i] == 1 && p[i] <= 2) return;", READ),
             ("x = y * p[i]; q.p = 1;", READ),
+            ("for (int j = 0; j < m; j += r) if (k < n) s[k + j] = p[k]; x = s[j];", READ),
             ("p[i] += 1;", BOTH),
             ("p[i] <<= 1;", BOTH),
             ("++p[i];", BOTH),
@@ -352,5 +405,15 @@ mod tests {
         ] {
             assert_eq!(Usage::of("p", &["a".to_string()], &tokens(body)), expected, "{body}");
         }
+    }
+
+    #[test]
+    fn elements_by_another_name_are_those_of_the_pointer() {
+        let pointers = ["p".to_string(), "a".to_string()];
+        let body = "const int* q = p + 4 * i; int* r = q; auto s = &a[i]; float* t = a[0]; int* u = p == a; x = a[q[1]] + r[0] + s[1] + t[2];";
+        let tokens = tokens(body);
+        let words: Vec<&str> = without_aliases(&pointers, &tokens).iter().map(|token| token.text).collect();
+        let plain = "p = p + 4 * i ; int * p = p ; auto a = & a [ i ] ; float * t = a [ 0 ] ; int * u = p = = a ; x = a [ p [ 1 ] ] + p [ 0 ] + a [ 1 ] + t [ 2 ] ;";
+        assert_eq!(words.join(" "), format!("const int * {plain}"));
     }
 }
