@@ -63,6 +63,7 @@ template <int N, class T> __global__ void __launch_bounds__(N) all(T* out) {
     atomicInc((unsigned*)out + 4, 5u);
     atomicCAS((unsigned long long*)out + 3, 5ull, 6ull);
     __threadfence();
+    bits += (int)__cvta_generic_to_shared(fixed);
     out[t] = fixed[N - 1 - threadIdx.x] + dynamic[threadIdx.x ^ 1] + __low2float(pair) + (float)(wide * wide) + four.w + __ldg(out + 9) +
              cg::reduce(tile, (float)t, cg::plus<float>());
     printf("%d\n", t);

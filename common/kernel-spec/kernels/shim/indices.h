@@ -82,10 +82,6 @@ BLUEFIN_DEVICE int __syncthreads_count(int predicate) {
 BLUEFIN_DEVICE int __syncthreads_or(int predicate) { return __syncthreads_count(predicate) != 0; }
 BLUEFIN_DEVICE int __syncthreads_and(int predicate) { return __syncthreads_count(!predicate) == 0; }
 
-// Where a pointer leads to within shared memory, as inline assembly takes it.
-BLUEFIN_DEVICE size_t __cvta_generic_to_shared(const void* pointer) {
-    return (unsigned)(__SIZE_TYPE__)(const __attribute__((address_space(3))) char*)pointer;
-}
 BLUEFIN_DEVICE long long clock64() { return (long long)__builtin_readcyclecounter(); }
 BLUEFIN_DEVICE long long wall_clock64() { return (long long)__builtin_readcyclecounter(); }
 BLUEFIN_DEVICE void __trap() { __builtin_trap(); }
@@ -128,4 +124,9 @@ extern "C" __attribute__((device, always_inline, nodebug)) inline void __assert_
     asm volatile("s_trap 121");
 #endif
     __trap();
+}
+
+// Where a pointer leads to within shared memory, as inline assembly takes it.
+BLUEFIN_DEVICE size_t __cvta_generic_to_shared(const void* pointer) {
+    return (unsigned)(__SIZE_TYPE__)(const __attribute__((address_space(3))) char*)pointer;
 }
