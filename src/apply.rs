@@ -13,10 +13,11 @@ use serde_json::json;
 
 /// Run a program with the Triton configs that were found for it
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  bluefin apply --triton out -- python3 train.py\n\n\
-    Each function with @triton.autotune gets the config of its tuning key, else that of the nearest\n\
-    key of the same types; kernels that were not tuned, or whose source changed, are left to Triton.\n\
-    Nothing of the program is edited. Its exit code, or its death by a signal, is passed on.")]
+#[command(after_help = "Example:\n  \
+    bluefin apply --triton out -- python3 train.py\n\n\
+    Each function with @triton.autotune gets the config of its tuning key, else that of the nearest key of the same types; \
+    kernels that were not tuned, or whose source changed, are left to Triton. Nothing of the program is edited. Its exit code, \
+    or its death by a signal, is passed on.")]
 pub struct ApplyArgs {
     /// The folder that `bluefin tune --triton` wrote
     #[arg(long, value_name = "DIR")]

@@ -10,6 +10,7 @@ use bluefin_campaign::listing::{Listing, arch_or_target};
 use bluefin_campaign::machine::check::{self, Checked, Checking, RIGHT};
 use bluefin_campaign::machine::itself;
 use bluefin_common::outcome::not_deterministic;
+use bluefin_common::spelled::counted;
 use bluefin_common::target::Target;
 use bluefin_eval_worker::executed::{Executor, ExecutorError};
 use bluefin_producer::plan::{Asked, Plan};
@@ -24,14 +25,15 @@ use crate::waiting::with_signs_of_life;
 
 /// Check kernels for AMD GPUs on the CPU: each candidate is compiled, executed instruction by instruction, and compared
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  bluefin check --kernel my_kernel.toml --size rows=16 --target gfx942\n  \
+#[command(after_help = "Examples:\n  \
+    bluefin check --kernel my_kernel.toml --size rows=16 --target gfx942\n  \
     bluefin check problems.txt --target gfx1100 --budget 12\n  \
     bluefin check --kernel my_kernel.toml --target gfx90a-104 --seed 7 --json\n  \
     bluefin check --kernel my_kernel.toml --size rows=16 --target gfx942 --mutate\n\n\
-    No GPU is needed, and nothing is measured: there are no times and no databases. What ends a candidate: a wrong\n\
-    result, a touch outside of a buffer or of LDS, a value that nobody wrote, a race, a register that is used before\n\
-    its s_waitcnt, a barrier that not all threads reach, a loop without end. Take small sizes that divide by nothing.\n\
-    Exit code 1: not all are right.")]
+    No GPU is needed, and nothing is measured: there are no times and no databases. What ends a candidate: a wrong result, a \
+    touch outside of a buffer or of LDS, a value that nobody wrote, a race, a register that is used before its s_waitcnt, a \
+    barrier that not all threads reach, a loop without end. Take small sizes that divide by nothing. Exit code 1: not all are \
+    right.")]
 pub struct CheckArgs {
     #[command(flatten)]
     input: InputArgs,
@@ -129,7 +131,7 @@ impl CheckArgs {
     /// Compiles and executes all candidates.
     async fn check(&self, checking: Checking) -> anyhow::Result<(Vec<Checked>, Plan)> {
         let candidates = checking.candidates();
-        say!("{candidates} candidates are executed for {}; nothing is measured", self.target.0);
+        say!("{}, executed for {}; nothing is measured", counted(candidates, "candidate"), self.target.0);
         let bar = if self.json || !std::io::stderr().is_terminal() {
             ProgressBar::hidden()
         } else {
@@ -175,9 +177,9 @@ impl CheckArgs {
             out::prose(format!("{problem}: {said}; compared within a tolerance that is as much wider"))?;
         }
         for one in checked.iter().filter(|one| one.result != RIGHT) {
-            let params: Vec<String> = one.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let params: String = one.params.iter().map(|(name, value)| format!(" {name}={value}")).collect();
             let detail = one.detail.as_deref().unwrap_or_default();
-            out::prose(format!("{} {} {}: {}: {detail}", one.problem, one.solver, params.join(" "), one.result))?;
+            out::prose(format!("{} {}{params}: {}: {detail}", one.problem, one.solver, one.result))?;
         }
         Ok(())
     }

@@ -15,11 +15,11 @@ use bluefin_terminal::sheet::{Sheet, TableArgs, cell, number, text};
 
 /// Tell which databases MIOpen will look for here, what is there, and why something that is there is not used
 #[derive(clap::Args)]
-#[command(
-    after_help = "Example:\n  bluefin doctor\n  bluefin doctor --prefix /opt/rocm-6.2.0 --target gfx90a-104 --json\n\n\
-    Run it in the environment of the application: MIOPEN_... variables and HOME count. With broker and store named it also\n\
-    tells whether they can be reached. Exit code 1 if there are findings."
-)]
+#[command(after_help = "Example:\n  \
+        bluefin doctor\n  \
+        bluefin doctor --prefix /opt/rocm-6.2.0 --target gfx90a-104 --json\n\n\
+        Run it in the environment of the application: MIOPEN_... variables and HOME count. With broker and store named it also \
+        tells whether they can be reached. Exit code 1 if there are findings.")]
 pub struct DoctorArgs {
     /// Where ROCm is
     #[arg(long, value_name = "DIR", default_value = "/opt/rocm")]

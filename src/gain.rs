@@ -11,10 +11,11 @@ use bluefin_triton::{Gained, Spread};
 
 /// Measure what the Triton configs that were found give a program
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  bluefin gain --triton out --repeats 5 -- python3 bench.py\n\n\
-    The program is run without and with the configs, in turns: with an empty cache of Triton's (cold),\n\
-    and again with what that left (warm). Shown are the medians over the repeats, with the least and\n\
-    the most; of the launches behind the first of each tuning key, the GPU's time.")]
+#[command(after_help = "Example:\n  \
+    bluefin gain --triton out --repeats 5 -- python3 bench.py\n\n\
+    The program is run without and with the configs, in turns: with an empty cache of Triton's (cold), and again with what \
+    that left (warm). Shown are the medians over the repeats, with the least and the most; of the launches behind the first of \
+    each tuning key, the GPU's time.")]
 pub struct GainArgs {
     /// The folder that `bluefin tune --triton` wrote
     #[arg(long, value_name = "DIR")]

@@ -11,9 +11,11 @@ use bluefin_terminal::sheet::{Sheet, TableArgs, cell, number, text, toned};
 
 /// Check that devices work: probe, known answers, timing, faults
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  bluefin selftest\n  bluefin selftest --device gfx90a-104 --json\n\n\
-    Known answers and times need a compiler for the device on this machine (clang for GPUs, cc for the host); without\n\
-    one they are skipped. Exit code 1: something failed.")]
+#[command(after_help = "Examples:\n  \
+    bluefin selftest\n  \
+    bluefin selftest --device gfx90a-104 --json\n\n\
+    Known answers and times need a compiler for the device on this machine (clang for GPUs, cc for the host); without one they \
+    are skipped. Exit code 1: something failed.")]
 pub struct SelftestArgs {
     /// Devices to test: host, gpu, or indices, UUIDs or targets as `bluefin devices` shows them [default: all]
     #[arg(long, value_name = "DEVICE,...")]

@@ -58,9 +58,10 @@ pub enum SessionVerb {
         Workers know within a second. Jobs that they meet are kept in the store until bluefin session resume.")]
     Pause(Which),
     /// Go on with a session that was paused or cancelled: what was kept or dropped is published
-    #[command(after_help = "Example:\n  bluefin session resume nightly\n\n\
-        If it is interrupted, the same command does the rest. To give jobs that wait another\n\
-        priority: bluefin session pause nightly, then bluefin session resume nightly --priority low")]
+    #[command(after_help = "Example:\n  \
+        bluefin session resume nightly\n\n\
+        If it is interrupted, the same command does the rest. Jobs that wait get another priority by a pause, and then bluefin \
+        session resume nightly --priority low.")]
     Resume {
         #[command(flatten)]
         which: Which,

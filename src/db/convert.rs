@@ -49,14 +49,12 @@ impl ConvertArgs {
 
 /// Merge databases of one kind, given from the oldest to the newest
 #[derive(clap::Args)]
-#[command(
-    after_help = "Example:\n  bluefin db merge --policy fastest -o gfx90a68.HIP.fdb.txt shipped/gfx90a68.HIP.fdb.txt \
-    mine.fdb.txt\n\n\
-    newest: of each key and solver (each kernel) what the later file has. fastest: of each key and solver what takes less \
-    time. replace: of each key all that the later file has, nothing of the earlier ones. keep-keys: the keys (kernels) of the \
-    first file alone; solvers are merged as with newest.\n\
-    Perf dbs hold no times: for fastest, give with --times the find db of each, in the same order."
-)]
+#[command(after_help = "Example:\n  \
+        bluefin db merge --policy fastest -o gfx90a68.HIP.fdb.txt shipped/gfx90a68.HIP.fdb.txt mine.fdb.txt\n\n\
+        newest: of each key and solver (each kernel) what the later file has. fastest: of each key and solver what takes less \
+        time. replace: of each key all that the later file has, nothing of the earlier ones. keep-keys: the keys (kernels) of \
+        the first file alone; solvers are merged as with newest. Perf dbs hold no times: for fastest, give with --times the \
+        find db of each, in the same order.")]
 pub struct MergeArgs {
     /// Databases of one kind, from the oldest to the newest
     #[arg(value_name = "FILE", required = true)]

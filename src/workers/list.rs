@@ -11,9 +11,11 @@ use bluefin_terminal::workers::{Listed, notes, sheet};
 
 /// Show the workers of the fleet: where they are, what they do, what they refuse, and who is gone
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  bluefin workers\n  bluefin workers --json\n\n\
-    Each says so every 5 seconds. A worker that was not heard of for 20 seconds is gone, and stays in the list for a day; one that \
-    ended in order, for an hour.\nExit code 1: none is here.")]
+#[command(after_help = "Example:\n  \
+    bluefin workers\n  \
+    bluefin workers --json\n\n\
+    Each says so every 5 seconds. A worker that was not heard of for 20 seconds is gone, and stays in the list for a day; one \
+    that ended in order, for an hour. Exit code 1: none is here.")]
 pub struct WorkersArgs {
     /// Only those that are here
     #[arg(long)]

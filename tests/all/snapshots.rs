@@ -12,6 +12,14 @@ fn printed(folder: &Path, arguments: &[&str]) -> String {
     text(&expect(bluefin().env_remove("COLUMNS").args(arguments).current_dir(folder), 0).stdout)
 }
 
+/// Longest line of a help that may end as it likes: a title, a usage.
+const SHORT: usize = 60;
+
+/// A help on a terminal that has room for each paragraph.
+fn unwrapped(arguments: &[&str]) -> String {
+    text(&expect(bluefin().env("COLUMNS", "10000").args(arguments), 0).stdout)
+}
+
 #[test]
 fn help() {
     let folder = tempfile::tempdir().unwrap();
@@ -21,6 +29,12 @@ fn help() {
         let arguments: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
         let text = printed(folder.path(), &arguments);
         assert!(text.contains("Example"), "{path:?}: {text}");
+        for (at, line) in
+            unwrapped(&arguments).lines().enumerate().filter(|(_, line)| line.starts_with(char::is_alphabetic))
+        {
+            let ends = line.len() < SHORT || line.ends_with(['.', ':', ')']) || line.starts_with("Usage: ") || at == 0;
+            assert!(ends, "{path:?}: a line that is broken by hand comes out ragged: {line}");
+        }
         paths.extend(verbs(&text).into_iter().map(|verb| [path.as_slice(), &[verb.to_string()]].concat()));
         texts.push(format!("$ bluefin {}\n\n{text}", arguments.join(" ")));
     }
