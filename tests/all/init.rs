@@ -113,7 +113,7 @@ fn what_a_kernel_needs_may_be_anywhere_in_its_project() {
     let (said, written) = spec(&["my scale.cu", "-o", "spec.toml"]);
     assert!(!said.contains("not beside it") && !said.contains("as the text spells"), "{said}");
     let includes = "includes = [\"../../include/tools/step.h\", \"../common/more.h\", \"../common/types.h\"]";
-    for part in [includes, "SCALE_N\"\n  values = [32]", "block = [64]", "in_size = 1192"] {
+    for part in [includes, "SCALE_N\"\n  values = [32]", "block = [\"2 * SCALE_N\"]", "in_size = 1192"] {
         assert!(written.contains(part), "{part}\n{written}");
     }
     // Where nothing says the number, it is one with which the kernel fits.

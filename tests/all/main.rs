@@ -23,6 +23,7 @@ mod gpus;
 mod house;
 mod init;
 mod lanes;
+mod launches;
 mod limits;
 mod listing;
 mod made;

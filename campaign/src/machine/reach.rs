@@ -153,8 +153,13 @@ async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<W
         }
     }
     if let Some(other) = of_other_sizes(draft, &all, &executor, &target, begun).await? {
+        remarks.push(match all.iter().find_map(|one| one.reach.as_ref().err()) {
+            Some(Unreached { failure, .. }) => {
+                format!("sizes are others than usual, by which a kernel ends like this: {}", told(failure))
+            }
+            None => "sizes are others than usual, by which kernels do not end well".to_string(),
+        });
         (all, *draft) = other;
-        remarks.push("sizes are others than usual, by which kernels do not end well".to_string());
     }
     for (at, Reached { reach, tried, fault, number, instance }) in all.iter().enumerate() {
         let name = draft.kernels.get(at).map_or("", |kernel| &kernel.name).to_string();
@@ -169,8 +174,9 @@ async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<W
             let blocks = if launch.is_one { "one block" } else { "blocks" };
             let block: Vec<String> = launch.block.iter().map(ToString::to_string).collect();
             let block = block.join(" x ");
+            let usual = if draft.says_launch(at) { "its own launch" } else { "the usual ones" };
             remarks.push(format!(
-                "{name} is launched by {blocks} of {block} threads, by the usual ones it ends like this: {before}"
+                "{name} is launched by {blocks} of {block} threads, by {usual} it ends like this: {before}"
             ));
             draft.set_launch(at, launch.clone(), before);
         }
@@ -218,8 +224,8 @@ async fn of_other_sizes(
         |one: &Reached| one.reach.as_ref().is_err_and(|unreached| unreached.failure.detail.contains(" race: "));
     let races = all.iter().enumerate().any(|(at, one)| is_race(one) && draft.says_launch(at));
     let others = match all.iter().enumerate().any(may_be_few) {
-        true if races => Vec::from_iter(draft.of_tiles()),
-        true => draft.of_tiles().into_iter().chain(draft.of_few()).collect(),
+        true if races => draft.of_tiles().into_iter().chain(draft.of_blocks()).collect(),
+        true => draft.of_tiles().into_iter().chain(draft.of_blocks()).chain(draft.of_few()).collect(),
         false if all.iter().any(|one| one.fault.is_some()) => Vec::from_iter(draft.of_tiles()),
         false => Vec::new(),
     };
@@ -304,7 +310,9 @@ async fn of_kernel(
     let is_of_blocks = whole.says_blocks(kernel) && OF_BLOCKS.contains(&kind) || kind == OF_BOUNDS;
     let launches = if unreached.of_launch || is_of_blocks { whole.launches(kernel) } else { Vec::new() };
     let before = told(&unreached.failure);
-    for launch in launches {
+    // One block where the file says how many there are would hide what its author wants to know.
+    let is_said = unreached.of_launch && whole.says_launch(kernel) && whole.says_blocks(kernel);
+    for launch in launches.into_iter().filter(|launch| !(is_said && launch.is_one)) {
         if is_late() {
             break;
         }

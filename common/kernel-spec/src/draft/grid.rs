@@ -38,8 +38,10 @@ pub(super) struct Site<'a, 'b> {
     pub passed: Vec<(Vec<&'a str>, String)>,
     /// Macros and constants that are whole numbers.
     pub numbers: &'b BTreeMap<String, i64>,
+    /// What of these is a parameter of the draft, and its name there.
+    pub params: &'b BTreeMap<String, String>,
     /// Threads along each axis of a block, and the variable that has them.
-    pub block: (&'b [i64], Option<&'a str>),
+    pub block: (&'b [String], Option<&'a str>),
 }
 
 impl<'a> Site<'a, '_> {
@@ -63,8 +65,12 @@ impl<'a> Site<'a, '_> {
             && let Some((at, value)) = self.variable(name.text, self.before.len())
         {
             // One whose members are given values later is more than that.
-            let mut later = self.before.get(at..).unwrap_or_default().windows(2);
-            let is_changed = later.any(|pair| matches!(pair, [one, dot] if one.text == name.text && dot.text == "."));
+            let later: Vec<&str> = self.before.get(at..).unwrap_or_default().iter().map(|token| token.text).collect();
+            let is_changed = later.windows(5).any(|words| match words {
+                [one, ".", _, "=", next] => *one == name.text && *next != "=",
+                [one, ".", _, sign, "="] => *one == name.text && !matches!(*sign, "<" | ">" | "!" | "="),
+                _ => false,
+            });
             return if is_changed { None } else { of_dimensions(value, at) };
         }
         of_dimensions(grid, self.before.len())
@@ -156,6 +162,10 @@ pub(super) fn plain(expression: &str) -> String {
         .replace("div (", "div(")
         .replace("min (", "min(")
         .replace("max (", "max(")
+}
+
+fn in_parentheses(expression: &str) -> String {
+    if expression.contains(' ') { format!("( {expression} )") } else { expression.to_string() }
 }
 
 /// Whether a parameter may be a size: the type of one may have another name.
@@ -251,13 +261,17 @@ impl<'a> Reader<'a, '_> {
                     let axis = ["x", "y", "z"].iter().position(|axis| *axis == self.text(0))?;
                     self.at += 1;
                     let (threads, block) = self.site.block;
-                    return (block == Some(name)).then(|| threads.get(axis).copied().unwrap_or(1).to_string());
+                    let threads = threads.get(axis).map_or_else(|| "1".to_string(), |threads| in_parentheses(threads));
+                    return (block == Some(name)).then_some(threads);
+                }
+                if let Some(param) = self.site.params.get(name) {
+                    return Some(param.clone());
                 }
                 // A constant of the function goes before those of others.
                 let given = self.site.variable(name, self.end).filter(|_| self.depth < MOST_DEPTH);
                 let inner = given.and_then(|(at, value)| self.site.whole(value, at, self.depth + 1));
-                let known = || self.site.numbers.get(name).map(ToString::to_string);
-                inner.map(|inner| if inner.contains(' ') { format!("( {inner} )") } else { inner }).or_else(known)
+                let number = || self.site.numbers.get(name).map(ToString::to_string);
+                inner.map(|inner| in_parentheses(&inner)).or_else(number)
             }
         }
     }
@@ -304,6 +318,49 @@ impl<'a> Reader<'a, '_> {
 #[cfg(test)]
 mod tests {
     use super::super::{Draft, Language};
+    use crate::{Bundle, KernelSpec};
+
+    #[test]
+    fn what_is_tried_is_named_where_it_shapes_a_launch() {
+        let draft = |host: &str| {
+            let text = format!(
+                "#ifndef TILE\n#define TILE 32\n#endif\n#define ROWS 8\ntemplate <int LOADS> __global__ void k(float* x, int n) {{ \
+                 x[blockIdx.x * n + threadIdx.x] = threadIdx.y + LOADS; }}\nvoid host(float* p, int len) {{ {host} }}"
+            );
+            let draft = Draft::new(Language::Gpu, "k.cu", &text, |_| None);
+            let (shape, spec) = (draft.kernels[0].shape.clone(), draft.spec());
+            let bundle = Bundle { toml: spec.clone(), ..draft.bundle() };
+            KernelSpec::load(&bundle).unwrap_or_else(|error| panic!("{error}\n{spec}"));
+            let lines = ["grid", "block"].map(|name| {
+                let line = spec.lines().find_map(|line| line.trim().strip_prefix(name)).unwrap_or_default();
+                line.split_once(']').unwrap_or_default().0.trim_start_matches(" = [").to_string()
+            });
+            (shape.said, lines)
+        };
+        for (host, threads, grid, block) in [
+            (
+                "dim3 block(TILE, ROWS); dim3 grid((len + TILE - 1) / TILE, len / block.y); k<4><<<grid, block>>>(p, len);",
+                [32, 8],
+                r#""(n + TILE - 1) / TILE", "n / 8""#,
+                r#""TILE", 8"#,
+            ),
+            (
+                "const int t = TILE * TILE; dim3 b(t / 2, 1); k<4><<<(len + b.x - 1) / b.x, b>>>(p, len);",
+                [512, 1],
+                r#""(n + ((TILE * TILE) / 2) - 1) / ((TILE * TILE) / 2)""#,
+                r#""(TILE * TILE) / 2", 1"#,
+            ),
+            (
+                "constexpr int L = 4; k<L><<<len / (L * 64), 64 * L>>>(p, len);",
+                [256, 1],
+                r#""n / (K_LOADS * 64)""#,
+                r#""64 * K_LOADS", 1"#,
+            ),
+            ("k<4><<<len / 64, 64>>>(p, len);", [64, 1], r#""n / 64""#, "64, 1"),
+        ] {
+            assert_eq!(draft(host), (Some(threads.to_vec()), [grid.to_string(), block.to_string()]), "{host}");
+        }
+    }
 
     fn grid(host: &str) -> Option<Vec<String>> {
         let kernel = "__global__ void k(float* x, int rows, int n) { x[blockIdx.x * n + threadIdx.x] = rows; }";
@@ -340,6 +397,8 @@ mod tests {
             ("k<<<ceil((float)len / 2 + 1), 64>>>(p, m, len);", None),
             ("k<<<ceil(len / 32), 32>>>(p, m, len);", Some(&["n / 32"])),
             ("dim3 g(m); g.y = 2; k<<<g, 64>>>(p, m, len);", None),
+            ("dim3 g(m); g.x *= 2; k<<<g, 64>>>(p, m, len);", None),
+            ("dim3 g(m); if (g.x <= 9 || g.y == 2) return; k<<<g, 64>>>(p, m, len);", Some(&["rows"])),
             ("k<<<m, threads>>>(p, m, len);", None),
         ] {
             let expected = expected.map(|blocks| blocks.iter().map(ToString::to_string).collect::<Vec<_>>());

@@ -20,7 +20,9 @@ pub struct Shape {
     pub bound: Option<String>,
     /// Threads along each axis of a block, as the file launches it.
     pub said: Option<Vec<i64>>,
-    /// Blocks along each axis, as the file launches it, by the kernel's sizes.
+    /// The same in words: what is a parameter of the draft is named.
+    pub said_as: Vec<String>,
+    /// Blocks along each axis, as the file launches it, by the kernel's sizes and such parameters.
     pub grid: Option<Vec<String>>,
     /// Another launch than that, which was found by trying, and what came of that one.
     pub tried: Option<(Launch, String)>,
@@ -76,7 +78,16 @@ impl Shape {
             (y.bound, y.by_block) = (None, false);
         }
         let has_shared = body.windows(2).any(|pair| is_pair(pair, "extern", "__shared__"));
-        Self { axes, has_shared, words: words(body), bound: None, said: None, grid: None, tried: None }
+        Self {
+            axes,
+            has_shared,
+            words: words(body),
+            bound: None,
+            said: None,
+            said_as: Vec::new(),
+            grid: None,
+            tried: None,
+        }
     }
 
     /// Threads along each axis of a block.
@@ -256,7 +267,8 @@ fn expression(body: &[Token<'_>], at: usize, parameters: &[Parameter]) -> Option
     let tokens = body.get(at..at + end)?;
     let sizes = parameters.iter().flat_map(Parameter::values).filter(|one| may_be_size(&one.kind));
     let passed: Vec<(Vec<&str>, String)> = sizes.map(|one| (vec![one.name.as_str()], one.name.clone())).collect();
-    let site = Site { before: body, passed, numbers: &BTreeMap::new(), block: (&[], None) };
+    let nothing = (BTreeMap::new(), BTreeMap::new());
+    let site = Site { before: body, passed, numbers: &nothing.0, params: &nothing.1, block: (&[], None) };
     let found = site.whole(tokens, at, 0)?;
     let only = if tokens.len() == 1 { found.strip_prefix("( ").and_then(|text| text.strip_suffix(" )")) } else { None };
     let found = only.unwrap_or(&found);

@@ -64,8 +64,10 @@ pub(super) fn sizes(kernels: &[Kernel]) -> BTreeMap<String, i64> {
     order.iter().enumerate().map(|(at, name)| ((*name).to_string(), value(at, name))).collect()
 }
 
+/// Threads of a block, or elements of a tile, that whole tiles are multiples of.
+const TILE: i64 = 128;
 /// The same for kernels that want whole tiles: multiples of these, a prime number of tiles each, so that no two products are alike.
-const TILES: [i64; 6] = [128 * 3, 128 * 5, 64 * 7, 64 * 11, 64 * 13, 64 * 17];
+const TILES: [i64; 6] = [TILE * 3, TILE * 5, 64 * 7, 64 * 11, 64 * 13, 64 * 17];
 /// What a line of those is that a kernel goes along by a size of its own: more than any of [`TILES`].
 const LEADING: [i64; 6] = [64 * 19, 64 * 23, 64 * 29, 64 * 31, 64 * 37, 64 * 41];
 /// What a size is that counts a few: the width of a mask, a radius.
@@ -184,6 +186,18 @@ impl Draft {
         let usual = self.trial_sizes();
         let sizes = usual.keys().cloned().zip(TILES).collect();
         (usual.len() <= TILES.len()).then(|| Self { sizes, ..self.clone() })
+    }
+
+    /// The same where blocks are wider than those tiles: sizes are whole ones of these.
+    #[must_use]
+    pub fn of_blocks(&self) -> Option<Self> {
+        let said = self.kernels.iter().flat_map(|kernel| kernel.shape.said.iter().flatten());
+        let widest = said.copied().filter(|threads| *threads > TILE && threads % TILE == 0).max()?;
+        let mut tiled = self.of_tiles()?;
+        // Two sizes of the widest blocks are too many threads.
+        let tiles = if tiled.sizes.len() > 1 { 2 } else { widest / TILE };
+        tiled.sizes.values_mut().filter(|size| **size % TILE == 0).for_each(|size| *size *= tiles);
+        Some(tiled)
     }
 
     /// The same with sizes that are whole tiles, and those whose names say that they lead from line to line larger than all lines; `None` where there

@@ -13,10 +13,12 @@ const MOST_LAUNCHES: usize = 64;
 const MOST_TOKENS: usize = 8192;
 
 /// Sets what `texts` say of the launches of `kernels`: the block of the first whose threads are known where the kernel is, and whether a helper
-/// that has `extern __shared__` gives it memory.
+/// that has `extern __shared__` gives it memory. `macros` are parameters of the draft, as numbers of templates are: what they shape has their
+/// names.
 pub(super) fn set<'a, 'k>(
     kernels: impl IntoIterator<Item = &'k mut Kernel>,
     texts: impl Iterator<Item = &'a str> + Clone,
+    macros: &[(String, i64)],
 ) {
     let numbers: BTreeMap<String, i64> = texts.clone().flat_map(host_code::constants).collect();
     let files: Vec<Vec<Token<'a>>> = texts.map(tokens).collect();
@@ -31,9 +33,12 @@ pub(super) fn set<'a, 'k>(
                 let numbers = launch.numbers(kernel, &numbers);
                 let block = threads(launch.block, before, &numbers)?;
                 let name = if let [name] = launch.block { Some(name.text) } else { None };
-                let site = Site { before, passed: launch.passed(kernel), numbers: &numbers, block: (&block, name) };
+                let params = launch.params(kernel, macros);
+                let words = in_words(&launch, before, (&numbers, &params), &block);
+                let passed = launch.passed(kernel);
+                let site = Site { before, passed, numbers: &numbers, params: &params, block: (&words, name) };
                 let grid = site.blocks(launch.grid);
-                Some((block, grid))
+                Some((block, (words, grid)))
             })
         });
         let most = |block: &[i64]| {
@@ -53,9 +58,9 @@ pub(super) fn set<'a, 'k>(
             bound.and_then(|word| word.parse().ok().or_else(|| template(word)).or_else(|| numbers.get(word).copied()));
         let is_plain = kernel.shape.dimensions() == 1;
         let bounded = bound.filter(|_| is_plain).map(|threads| vec![threads]).filter(|block| most(block));
-        let (block, grid) = said.find(|(block, _)| most(block)).unzip();
+        let (block, of_launch) = said.find(|(block, _)| most(block)).unzip();
         let shape = &mut kernel.shape;
-        shape.grid = grid.flatten();
+        (shape.said_as, shape.grid) = of_launch.unwrap_or_default();
         shape.said = block.or(bounded).map(|mut block| {
             block.resize(block.len().max(shape.dimensions()), 1);
             block
@@ -157,6 +162,19 @@ impl<'a> Launched<'a, '_> {
         numbers
     }
 
+    /// What names that are parameters of the draft are called there: macros, and arguments of the template.
+    fn params(&self, kernel: &Kernel, macros: &[(String, i64)]) -> BTreeMap<String, String> {
+        let mut params: BTreeMap<_, _> = macros.iter().map(|(name, _)| (name.clone(), name.clone())).collect();
+        for (parameter, words) in kernel.template.iter().zip(&self.template) {
+            if let ([word], true) = (*words, parameter.number == Some(Number::Whole))
+                && word.text.starts_with(|first: char| first.is_alphabetic() || first == '_')
+            {
+                params.insert(word.text.to_string(), kernel.macro_of(parameter));
+            }
+        }
+        params
+    }
+
     /// What the host has in the place of each size of `kernel`.
     fn passed(&self, kernel: &Kernel) -> Vec<(Vec<&'a str>, String)> {
         if self.arguments.len() != kernel.parameters.len() {
@@ -225,7 +243,7 @@ fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<Launched<'a, '
 
 /// The threads of a block as a launch says them: a number, `dim3(16, 16)`, or the name of a variable that was made either last `before` it.
 fn threads(block: &[Token<'_>], before: &[Token<'_>], numbers: &BTreeMap<String, i64>) -> Option<Vec<i64>> {
-    let site = Site { before, passed: Vec::new(), numbers, block: (&[], None) };
+    let site = Site { before, passed: Vec::new(), numbers, params: &BTreeMap::new(), block: (&[], None) };
     let computed = |tokens: &[Token<'_>]| number(&site.whole(tokens, before.len(), 0)?);
     let one = |tokens: &[Token<'_>]| computed(tokens).or_else(|| whole(tokens, numbers));
     let of_list = |inner: &[Token<'_>]| parts_of(inner).into_iter().map(one).collect::<Option<Vec<i64>>>();
@@ -253,6 +271,25 @@ fn threads(block: &[Token<'_>], before: &[Token<'_>], numbers: &BTreeMap<String,
         }
     }
     None
+}
+
+/// The threads of a block in words that come to `block`: what is a parameter is named.
+fn in_words(
+    launch: &Launched<'_, '_>,
+    before: &[Token<'_>],
+    (numbers, params): (&BTreeMap<String, i64>, &BTreeMap<String, String>),
+    block: &[i64],
+) -> Vec<String> {
+    let site = Site { before, passed: Vec::new(), numbers, params, block: (&[], None) };
+    let values: BTreeMap<&str, i64> =
+        params.iter().filter_map(|(name, param)| Some((param.as_str(), *numbers.get(name)?))).collect();
+    let in_numbers = |words: &String| {
+        let word = |word: &str| values.get(word).map_or_else(|| word.to_string(), ToString::to_string);
+        number(&words.split(' ').map(word).collect::<Vec<_>>().join(" "))
+    };
+    let words = site.blocks(launch.block).unwrap_or_default();
+    let is_block = words.iter().map(in_numbers).eq(block.iter().copied().map(Some));
+    if is_block { words } else { block.iter().map(ToString::to_string).collect() }
 }
 
 /// Whether the name at `at` is one that a `dim3` declares: `dim3 grid(1), block(2)`.
@@ -290,7 +327,7 @@ mod tests {
     fn said(kernel: &str, host: &str) -> (Option<Vec<i64>>, bool) {
         let text = format!("{kernel}\n{host}");
         let mut kernels = c::kernels(&text);
-        set(&mut kernels, std::iter::once(text.as_str()));
+        set(&mut kernels, std::iter::once(text.as_str()), &[]);
         let shape = &kernels.first().unwrap().shape;
         (shape.said.clone(), shape.has_shared)
     }

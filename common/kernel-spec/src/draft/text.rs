@@ -54,6 +54,8 @@ struct Shared {
     sizes: BTreeMap<String, i64>,
     /// The size by which buffers are long of which nothing is known.
     main: String,
+    /// Parameters that are tried.
+    params: BTreeSet<String>,
 }
 
 impl Shared {
@@ -98,6 +100,10 @@ impl Shared {
         }
         shared.of_fields(kernels);
         shared.has_output();
+        let numbers = |kernel: &Kernel| -> Vec<String> {
+            kernel.template.iter().filter(|one| one.number.is_some()).map(|one| kernel.macro_of(one)).collect()
+        };
+        shared.params.extend(draft.macros.iter().map(|(name, _)| name.clone()).chain(kernels.iter().flat_map(numbers)));
         let main = draft.main.as_deref().or_else(|| lengths::main(kernels)).unwrap_or(NAME);
         shared.main = free_name(main, &shared.buffers);
         if !shared.sizes.contains_key(main) {
@@ -129,7 +135,8 @@ impl Shared {
     fn knows(&self, expression: &str) -> bool {
         let begins = |word: &&str| word.starts_with(|first: char| first.is_alphabetic() || first == '_');
         let mut names = expression.split(' ').filter(begins);
-        names.all(|name| self.sizes.contains_key(name) || matches!(name, "ceil_div" | "min" | "max"))
+        let is_known = |name: &str| self.sizes.contains_key(name) || self.params.contains(name);
+        names.all(|name| is_known(name) || matches!(name, "ceil_div" | "min" | "max"))
     }
 
     /// An expression of parameters as the spec has it.
@@ -384,11 +391,7 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
     let is_known = |blocks: &Vec<String>| blocks.iter().all(|one| shared.knows(one));
     let said = kernel.shape.grid.as_ref().filter(|blocks| tried.is_none() && block_param.is_none() && is_known(blocks));
     if let Some(said) = said {
-        let quoted = |blocks: &String| match blocks.parse::<i64>() {
-            Ok(number) => number.to_string(),
-            Err(_) => format!("\"{}\"", plain(&shared.named(blocks))),
-        };
-        grid = said.iter().map(quoted).collect();
+        grid = said.iter().map(|blocks| quoted(&shared.named(blocks))).collect();
     }
     if let Some((_, before)) = tried {
         let whose = if kernel.shape.said.is_some() || kernel.shape.grid.is_some() {
@@ -402,11 +405,25 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
     writeln!(text, "  grid = [{}]  # blocks{whose}", grid.join(", "))?;
     let blocks: Vec<String> = match block_param {
         Some(param) => vec![format!("\"{param}\"")],
-        None => blocks.iter().map(ToString::to_string).collect(),
+        None => {
+            // Of axes that the launch does not say there is one.
+            let words = kernel.shape.said_as.iter().filter(|_| tried.is_none()).map(|words| quoted(words));
+            let words: Vec<String> = words.collect();
+            let rest = blocks.iter().skip(words.len()).map(ToString::to_string);
+            words.iter().cloned().chain(rest).collect()
+        }
     };
     writeln!(text, "  block = [{}]  # threads of each", blocks.join(", "))?;
     let (mark, bytes) = if *has_shared { ("", SHARED) } else { ("# ", 1024) };
     writeln!(text, "  {mark}shared = {bytes}  # bytes of `extern __shared__`")
+}
+
+/// An expression as a spec has it in a list.
+fn quoted(expression: &str) -> String {
+    match expression.parse::<i64>() {
+        Ok(number) => number.to_string(),
+        Err(_) => format!("\"{}\"", plain(expression)),
+    }
 }
 
 /// An argument of a launch; a remark where it has to be said what it is.
