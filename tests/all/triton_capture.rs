@@ -210,6 +210,19 @@ fn what_was_found_comes_back_into_the_program() {
     assert!(printed.contains(&format!("gather BLOCK: {found}")) && printed.ends_with("benchmarked 0\n"), "{printed}");
 }
 
+/// What is left amid a CUDA graph is written down without a question to the GPU, which would end the graph.
+#[test]
+fn a_cuda_graph_is_not_spoilt() {
+    let Some(program) = Program::new() else { return };
+    let capture = ["capture", "--triton", "-o", "kernels", "--json"];
+    let output = expect(&mut program.run(&capture, "graphs.py", &[]), 0);
+    assert_eq!(text(&output.stdout), "spoilt 0\n");
+    let report: Value = serde_json::from_str(text(&output.stderr).lines().last().unwrap()).unwrap();
+    let left: Vec<_> = report["left"].as_array().unwrap().iter().map(|one| &one["reason"]).collect();
+    assert_eq!(left, ["its first launch was captured into a CUDA graph"; 2], "{report:#}");
+    assert_eq!(report["kernels"][0]["ms"], 0.25, "{report:#}");
+}
+
 /// A kernel that PyTorch's Inductor wrote is captured, checked, tuned and given back as the program's own are, by the hook and by Inductor's
 /// own cache: it benchmarks nothing, and compiles one config.
 #[test]
@@ -472,6 +485,8 @@ fn what_a_program_may_do_is_said() {
         "its function is a Plain, expected one of @triton.jit",
         "addressed",
         "it reads addresses out of memory",
+        "nameless",
+        "uses a lambda (",
         "worded",
         "found a constexpr that is a Word",
     ] {

@@ -17,6 +17,13 @@ class Sizes(typing.NamedTuple):
     columns: int
 
 
+class Number(float):
+    """Is written in a way of its own, as NumPy's are."""
+
+    def __repr__(self):
+        return f"np.float64({float(self)})"
+
+
 def value_of(one):
     return one.value if isinstance(one, tl.constexpr) else one
 
@@ -118,7 +125,7 @@ def floats(count):
 
 if __name__ == "__main__":
     out, grid = torch.empty(100), (2,)
-    carried[grid](floats(100), Pair(floats(100), 3), out, 100, float("inf"), torch.float16, float("-inf"), Sizes(1, 2), BLOCK=64)
+    carried[grid](floats(100), Pair(floats(100), 3), out, 100, float("inf"), torch.float16, float("-inf"), Sizes(1, Number(2)), BLOCK=64)
     rows = Strided(floats(4000), [100, 40], [0, 1])
     gathered[grid](rows, torch.tensor([at * 37 % 100 for at in range(100)]), out, 100, 40, BLOCK=64)
     reversed[grid](Strided(floats(100), [100], [-1], 99), out, 100, -1, BLOCK=64)
@@ -128,6 +135,6 @@ if __name__ == "__main__":
     warps[lambda given: (triton.cdiv(100, given["BLOCK"]),)](floats(100), out, 100)
     staged[grid](floats(100), out, 100, num_stages=3, BLOCK=16)
     # By its place, where the option is another.
-    staged[grid](floats(100), out, 100, 1, BLOCK=32)
+    staged[grid](floats(100), out, 100, tl.constexpr(1), BLOCK=32)
     widened[grid](Bare(floats(100)), out, 100, BLOCK=64)
     print("benchmarked", torch.benchmarked)

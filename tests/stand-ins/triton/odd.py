@@ -45,6 +45,16 @@ def described(out, count, BLOCK: tl.constexpr):
     out.store([tl.program_id(0) * BLOCK], out.load([tl.program_id(0) * BLOCK]))
 
 
+DOUBLED = tl.constexpr(lambda number: number * 2)
+
+
+@triton.autotune(configs=PAIR, key=["count"])
+@triton.jit
+def nameless(out, count, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, at * DOUBLED(1), mask=at < count)
+
+
 class Plain:
     """A function as Triton's interpreter has it."""
 
@@ -65,6 +75,7 @@ out = torch.empty(256, dtype=torch.int32)
 hooked[(4,)](out, 256)
 addressed[(1,)](out, 64)
 worded[(4,)](out, 256, Word())
+nameless[(4,)](out, 256)
 described[(4,)](TensorDescriptor(out, [256], [1], [64]), 256)
 interpreted[(4,)](out, 256)
 sys.exit(3)

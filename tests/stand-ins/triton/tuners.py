@@ -25,7 +25,7 @@ class Rounded(triton.runtime.Autotuner):
         if len(self.configs) > 1:
             key = triton.next_power_of_2(self.nargs["count"])
             if key not in self.cache:
-                for one in self.prune_configs(kwargs):
+                for one in super().prune_configs(kwargs):
                     tried += 1
                     self.fn.run(*args, **kwargs, **one.all_kwargs())
                 self.cache[key] = self.configs[0]
@@ -39,7 +39,7 @@ class Counted(triton.runtime.Autotuner):
 
     def run(self, *args, **kwargs):
         Counted.runs += 1
-        return super().run(*args, **kwargs)
+        return (lambda: super(Counted, self).run(*args, **kwargs))()
 
 
 def tuned(tuner):

@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 
 import bluefin_around
 import bluefin_cache
@@ -30,6 +31,8 @@ FORMAT = 1
 NEIGHBOURS = 4096
 # Launches of each key whose time is taken.
 TIMED = 10
+# Reasons that are written down at once; of more, those of a second together.
+FEW = 32
 
 
 class Capture:
@@ -45,6 +48,9 @@ class Capture:
         # What is there of each key, by its name: how often it was launched, and events around launches.
         self.seen = {}
         self.left = {}
+        # Its lock is held for no launch, as that of `state` is: whoever notes something waits for nobody's compiler.
+        self.noting = State()
+        self.written = 0.0
         # Whether Triton's own `run` was met at all.
         self.met = False
 
@@ -81,10 +87,8 @@ class Capture:
             configs = list(tuner.prune_configs(kwargs))
             try:
                 taken = Taken(self, tuner, key, args, kwargs, configs, len(variants) - 1)
-            except Left as reason:
-                self.leave(tuner, reason)
             except Exception as error:
-                self.leave(tuner, f"{type(error).__name__}: {error}")
+                self.leave(tuner, error)
         except Exception:
             # The program's own rule fails: let it fail where it would.
             return original(tuner, *args, **kwargs)
@@ -94,10 +98,8 @@ class Capture:
         if taken is not None:
             try:
                 self.took(taken.write(launched, choices(tuner)[key]), known)
-            except Left as reason:
-                self.leave(tuner, reason)
             except Exception as error:
-                self.leave(tuner, f"{type(error).__name__}: {error}")
+                self.leave(tuner, error)
         return launched
 
     def first_of_jit(self, original, plain, keys, args, kwargs):
@@ -109,18 +111,14 @@ class Capture:
         if len(keys) <= bluefin_jit.KEYS:
             try:
                 taken = Taken(self, plain, plain.key, args, plain.kwargs, plain.configs)
-            except Left as reason:
-                self.leave(plain, reason)
             except Exception as error:
-                self.leave(plain, f"{type(error).__name__}: {error}")
+                self.leave(plain, error)
         launched = original(plain.fn, *args, **kwargs)
         if taken is not None:
             try:
                 self.took(taken.write(launched, plain.configs[0]), known)
-            except Left as reason:
-                self.leave(plain, reason)
             except Exception as error:
-                self.leave(plain, f"{type(error).__name__}: {error}")
+                self.leave(plain, error)
         return launched
 
     def launch(self, original, tuner, key, args, kwargs, configs):
@@ -157,25 +155,33 @@ class Capture:
         except NotOnDisk:
             pass
 
-    def leave(self, tuner, reason):
-        code = tuner.base_fn.__code__
-        self.leave_at(tuner.base_fn.__name__, f"{code.co_filename}:{code.co_firstlineno}", reason)
+    def leave(self, tuner, error):
+        # Decorators of the program's need not have what functions have.
+        function = getattr(tuner, "base_fn", None)
+        code = getattr(function, "__code__", None)
+        at = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "?:1"
+        self.leave_at(getattr(function, "__name__", "kernel"), at, error)
 
-    def leave_at(self, name, at, reason):
-        if (name, str(reason)) not in self.left:
-            self.left[name, str(reason)] = at
-            with contextlib.suppress(OSError):
-                self.end()
+    def leave_at(self, name, at, error):
+        """Notes why something is not captured. Whatever goes wrong here, the launch goes on."""
+        with contextlib.suppress(Exception), self.noting.lock:
+            reason = f"{type(error).__name__}: {error}" if isinstance(error, Exception) and not isinstance(error, Left) else str(error)
+            if (name, reason) not in self.left:
+                self.left[name, reason] = at
+                if len(self.left) <= FEW or time.monotonic() - self.written >= 1:
+                    self.end()
 
     def took(self, name, known):
         """A kernel is captured, also by a process that a signal ends later."""
-        self.seen[name] = known
-        self.end()
+        with self.noting.lock:
+            self.seen[name] = known
+            self.end()
 
     def forked(self):
         """A child counts for itself. Those of multiprocessing end by no handler but its own."""
-        for known in self.seen.values():
+        for known in [*self.seen.values()]:
             known["calls"], known["events"] = 0, []
+            known.pop("ms", None)
         self.left = {}
         util = sys.modules.get("multiprocessing.util")
         if util is not None:
@@ -191,18 +197,32 @@ class Capture:
 
     def end(self):
         """What this process did: how often, for how long, and what was left."""
-        counted = {}
-        for name, known in self.seen.items():
-            if known["calls"] > 0:
-                counted[name] = {"calls": known["calls"], "ms": shortest(known["events"])}
-        left = [{"function": name, "reason": reason, "at": at} for (name, reason), at in self.left.items()]
-        if counted or left:
-            write(os.path.join(self.folder, f".process-{os.getpid()}.json"), {"kernels": counted, "left": left})
+        with self.noting.lock:
+            counted, is_asked = {}, not is_capturing()
+            for name, known in [*self.seen.items()]:
+                if is_asked:
+                    known["ms"] = shortest([*known["events"]])
+                if known["calls"] > 0:
+                    counted[name] = {"calls": known["calls"], "ms": known.get("ms")}
+            left = [{"function": name, "reason": reason, "at": at} for (name, reason), at in [*self.left.items()]]
+            if counted or left:
+                write(os.path.join(self.folder, f".process-{os.getpid()}.json"), {"kernels": counted, "left": left})
+            self.written = time.monotonic()
 
 
 def has_events():
     torch = sys.modules.get("torch")
-    return torch is not None and torch.cuda.is_available() and not torch.cuda.is_current_stream_capturing()
+    return torch is not None and torch.cuda.is_available() and not is_capturing()
+
+
+def is_capturing():
+    """Whether this goes into a CUDA graph, which a question to the GPU would spoil."""
+    torch = sys.modules.get("torch")
+    try:
+        return torch is not None and torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+    except Exception:
+        # Nobody knows: nothing is asked then.
+        return True
 
 
 def shortest(events):
@@ -228,9 +248,13 @@ def write(path, document):
 def write_text(path, text):
     """Writes a file, whole or not at all."""
     handle, beside = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".part-")
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        out.write(text)
-    os.replace(beside, path)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
 
 
 class Tracked(dict):
@@ -322,6 +346,9 @@ class Taken:
         import triton
 
         self.capture, self.tuner, self.key = capture, tuner, key
+        # What is in the tensors can not be read then.
+        if is_capturing():
+            raise Left("its first launch was captured into a CUDA graph")
         # How many were before it with the same key and other constants.
         self.variant = variant
         self.function, self.heuristics = jit_function(tuner)
@@ -393,8 +420,9 @@ class Taken:
             value = self.given.get(name, param.default if param.has_default else None)
             if any(name in point["options"] for point in self.points):
                 # A launch gives a name to both, unless it is given by its place.
-                is_both = name not in self.given or all(point["options"].get(name) == typed(value) for point in self.points)
-                return {"name": name, "kind": "param"} if is_both else {"name": name, "kind": "written", "text": f"tl.constexpr({value!r})"}
+                if name not in self.given or all(point["options"].get(name) == typed(value) for point in self.points):
+                    return {"name": name, "kind": "param"}
+                return {"name": name, "kind": "written", "text": f"tl.constexpr({literal(name, plain_value(value))})"}
             if is_function(value):
                 return {"name": name, "kind": "function", "function": value}
             return {"name": name, **constant(name, value)}
@@ -540,10 +568,10 @@ class Taken:
                 json.dump(document, out, indent=1)
             os.chmod(beside, 0o755)
             os.rename(beside, place)
-        except OSError:
+        except BaseException as error:
             shutil.rmtree(beside, ignore_errors=True)
             # Another process of the program was first.
-            if not os.path.exists(place):
+            if not isinstance(error, OSError) or not os.path.exists(place):
                 raise
         return name
 

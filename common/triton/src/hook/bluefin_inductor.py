@@ -12,7 +12,7 @@ import threading
 import time
 import types
 
-from bluefin_capture import Taken, refusals
+from bluefin_capture import Taken, is_capturing, refusals
 from bluefin_triton import Left, State, warn
 
 # Where Inductor's scheduler times what it may write.
@@ -154,7 +154,7 @@ class Capturing:
         if taken is not None:
             kernel, call = taken
             try:
-                self.capture.seen[call.write(kernel.compiled(), kernel.configs[0])] = state["known"]
+                self.capture.took(call.write(kernel.compiled(), kernel.configs[0]), state["known"])
             except Exception as error:
                 self.leave(tuner, error)
         return launched
@@ -173,8 +173,7 @@ class Capturing:
             return None
 
     def leave(self, tuner, error):
-        reason = error if isinstance(error, Left) else f"{type(error).__name__}: {error}"
-        self.capture.leave_at(getattr(tuner.fn, "__name__", "kernel"), f"{getattr(tuner, 'filename', None) or '?'}:1", reason)
+        self.capture.leave_at(getattr(tuner.fn, "__name__", "kernel"), f"{getattr(tuner, 'filename', None) or '?'}:1", error)
 
     @staticmethod
     def cut(tuner):
@@ -295,12 +294,6 @@ def descends_from(tuner):
 
 def is_same(one, other):
     return one.kwargs == other.kwargs and (one.num_warps, one.num_stages) == (other.num_warps, other.num_stages)
-
-
-def is_capturing():
-    import torch
-
-    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 def is_weighed():

@@ -180,6 +180,10 @@ def captured(function):
 def source(function):
     """The text of a function, with the decorator that it needs alone."""
     if isinstance(function, HostFunction) or type(function).__name__ == "ConstexprFunction":
+        code = function.fn.__code__
+        if code.co_name == "<lambda>":
+            # Its source is the line that it stands in.
+            raise Left(f"uses a lambda ({code.co_filename}:{code.co_firstlineno}), expected a function that `def` names")
         plain = textwrap.dedent(inspect.getsource(function.fn))
         return getattr(function, "decorator", "@triton.constexpr_function\n") + plain[plain.index("def "):]
     options = []
@@ -237,11 +241,15 @@ def literal(name, value):
     if isinstance(value, tl.dtype):
         return f"tl.dtype({value.name!r})"
     if isinstance(value, float) and not math.isfinite(value):
-        return f"float({str(value)!r})"
+        return f"float({float.__repr__(value)!r})"
     if isinstance(value, (bool, int, float, str)) and isinstance(value, enum.Enum):
         return literal(name, value.value)
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return repr(value)
+    if value is None:
+        return "None"
+    # Classes of a program's own, as NumPy's, are written in their own way.
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind.__repr__(value)
     if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
         # All that a kernel can do with it is to compare it: there is no torch where kernels are compiled.
         return repr(str(value))

@@ -126,9 +126,8 @@ class Capturing:
             return None
 
     def leave(self, asked, error):
-        reason = str(error) if isinstance(error, Left) else f"{type(error).__name__}: {error}"
         request = asked.templates[0].bmreq
-        self.capture.leave_at(request.kernel_name, f"{request.module_path}:1", reason)
+        self.capture.leave_at(request.kernel_name, f"{request.module_path}:1", error)
 
     def take(self, asked, families):
         """Writes the families down. Returns the times of what is no template, and of the first config of each that runs."""
@@ -153,7 +152,7 @@ class Capturing:
                     raise Left("none of its configs runs")
                 family.note_others({one: timings[one] for one in asked.others}, timings[family.runs])
                 name, events = family.write(self.capture)
-                self.capture.seen[name] = {"calls": 1, "events": events}
+                self.capture.took(name, {"calls": 1, "events": events})
             except Exception as error:
                 self.leave(asked, error)
         return timings

@@ -98,6 +98,12 @@ class State:
     """What is known of each autotuner: kept beside it, so that it goes with it."""
 
     def __init__(self):
+        self.renew()
+        # Whoever holds it stays in the parent.
+        os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self):
+        # A handler of a signal may come back to it.
         self.lock = threading.RLock()
 
     @staticmethod

@@ -3,8 +3,10 @@
 Nobody knows how they remember. What is to be launched is given to a copy of the tuner that has this config alone, as one config is no choice.
 """
 
+import ast
 import copy
 import functools
+import inspect
 import types
 
 
@@ -23,7 +25,7 @@ def watch(tuner_class, wrap):
     def made(cls, **kwargs):
         super(tuner_class, cls).__init_subclass__(**kwargs)
         own = cls.__dict__.get("run")
-        if isinstance(own, types.FunctionType) and not calls_on(own, tuner_class.__name__):
+        if isinstance(own, types.FunctionType) and not calls_on(own, tuner_class):
             cls.run = wrap(given(own))
             cls.run._bluefin_own = own
 
@@ -31,9 +33,34 @@ def watch(tuner_class, wrap):
 
 
 def calls_on(run, base):
-    """Whether a method uses the `run` that it stands in front of."""
-    names = run.__code__.co_names
-    return "run" in names and ("super" in names or base in names)
+    """Whether a method uses the `run` that it stands in front of, be it in a function within it."""
+    try:
+        text = inspect.getsource(run)
+        # As it is indented, which texts of several lines in it may not be.
+        tree = ast.parse(f"if True:\n{text}" if text[0].isspace() else text)
+        scope = {**run.__globals__, **inspect.getclosurevars(run).nonlocals}
+        used = [node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "run"]
+        return any(is_super(one) or is_tuner(one, scope, base) for one in used)
+    except Exception:
+        # No source, as with `exec`: its names may be of other calls.
+        names = run.__code__.co_names
+        return "run" in names and ("super" in names or base.__name__ in names)
+
+
+def is_super(node):
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+
+
+def is_tuner(node, scope, base):
+    """Whether an expression is `base` by its name, or a subclass of it."""
+    names = ast.unparse(node).split(".")
+    if names[-1] == base.__name__:
+        return True
+    found = scope.get(names[0])
+    for name in names[1:]:
+        # Not of an object: to ask it may run what the program has there.
+        found = getattr(found, name, None) if isinstance(found, (type, types.ModuleType)) else None
+    return isinstance(found, type) and issubclass(found, base)
 
 
 def given(own):
