@@ -75,6 +75,65 @@ __global__ void found(int* out) {
     right(&Known::integers(values), "people.cu", "found", CUDA, kernel);
 }
 
+/// Literals and constants of their instruction's type, what is no number, tied operands, parts of a word copied, accesses with an order, conditions.
+#[test]
+fn operands_and_orders_of_ptx() {
+    let kernel = r#"__global__ void found(int* out) {
+    const int t = threadIdx.x;
+    __shared__ uint4 s[64];
+    long long a = t, m = 0x123456789abcdef7ll;
+    asm("add.s64 %0, %0, -1;" : "+l"(a));
+    asm("and.b64 %0, %0, -16;" : "+l"(m));
+    asm("add.s64 %0, %0, %1;" : "+l"(a) : "n"(-3));
+    out[t] = (int)a + (m == 0x123456789abcdef0ll ? 1000 : 0);
+    float h = t;
+    asm("mul.f32 %0, %0, 0.5;\n\tfma.rn.f32 %0, %0, 0f40800000, 1.0;" : "+f"(h));
+    const float nan = __int_as_float(0x7fc00000);
+    int is, differs, unordered;
+    asm("{ .reg .pred p; setp.gt.s64 p, %1, -1; selp.s32 %0, 1, 0, p; }" : "=r"(is) : "l"((long long)t - 32));
+    asm("{ .reg .pred p; setp.ne.f32 p, %1, %1; selp.s32 %0, 1, 0, p; }" : "=r"(differs) : "f"(nan));
+    asm("{ .reg .pred p; setp.neu.f32 p, %1, %1; selp.s32 %0, 1, 0, p; }" : "=r"(unordered) : "f"(nan));
+    out[64 + t] = (int)h + 1000 * is + 10000 * differs + 100000 * unordered;
+    double most, least;
+    asm("max.f64 %0, %1, %2;" : "=d"(most) : "d"((double)nan), "d"((double)t));
+    asm("min.f64 %0, %1, %2;" : "=d"(least) : "d"((double)t), "d"((double)nan));
+    int x = 7 * t;
+    asm("sub.s32 %0, %0, %2;" : "=r"(x) : "0"(3 * t), "r"(x));
+    asm(
+#if __CUDA_ARCH__ >= 900
+        "sub.s32 %0, %0, -1;"
+#else
+        "add.s32 %0, %0, 1;"
+#endif
+        : "+r"(x));
+    out[128 + t] = (int)most + 100 * (int)least + 10000 * x;
+    __syncthreads();
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(s + t)), "l"(out + 64 + t % 16 * 4), "r"(6));
+    asm volatile("cp.async.wait_all;");
+    __syncthreads();
+    out[192 + t] = s[t].x + 2 * s[t].y + 7 * s[t].z + 7 * s[t].w;
+    unsigned* const own = (unsigned*)out + 256 + t;
+    unsigned got, before;
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(own), "r"(t + 5) : "memory");
+    asm volatile("red.release.gpu.global.add.u32 [%0], 10;" ::"l"(own) : "memory");
+    asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(got) : "l"(own) : "memory");
+    asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(own), "r"(got + 100) : "memory");
+    asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(got) : "l"(own) : "memory");
+    asm volatile("atom.acq_rel.gpu.global.exch.b32 %0, [%1], %2;" : "=r"(before) : "l"(own), "r"(got * 2) : "memory");
+    out[320 + t] = before;
+}
+"#;
+    let real = |t: i64| 2 * t + 1 + if t >= 32 { 1000 } else { 0 } + 100_000;
+    let values = (0..64)
+        .map(|t: i64| t - 4 + 1000)
+        .chain((0..64).map(real))
+        .chain((0..64).map(|t| 101 * t + 10000 * (1 - 4 * t)))
+        .chain((0..64).map(|t| real(t % 16 * 4) + 2 * (real(t % 16 * 4 + 1) & 0xffff)))
+        .chain((0..64).map(|t| 2 * (t + 115)))
+        .chain((0..64).map(|t| t + 115));
+    right(&Known::integers(values), "people.cu", "found", CUDA, kernel);
+}
+
 /// A product of tiles of a warp by `ldmatrix` and `mma`, from rows and from columns that are turned.
 #[test]
 fn products_of_ptx() {

@@ -145,7 +145,7 @@ BLUEFIN_BOTH __half __float2half_ru(float x) { return (float)(__half)x < x ? blu
 BLUEFIN_BOTH __half __float2half_rz(float x) { return x > 0 ? __float2half_rd(x) : __float2half_ru(x); }
 BLUEFIN_BOTH __half __double2half(double x) { return (__half)x; }
 BLUEFIN_BOTH float __half2float(__half x) { return (float)x; }
-// A double holds each of these numbers; what is beyond FP16 becomes infinite as it is rounded, or the largest there is.
+// A double holds each of these numbers that FP16 comes near to, if not all of 64 bits; what is beyond FP16 becomes infinite as it is rounded, or the largest there is.
 #define BLUEFIN_HALF_OF(T, name)                                                                                     \
     BLUEFIN_BOTH __half __##name##2half_rn(T x) { return (__half)x; }                                                \
     BLUEFIN_BOTH __half __##name##2half_rd(T x) { return (double)(__half)x > x ? bluefin_half_step((__half)x, false) : (__half)x; } \

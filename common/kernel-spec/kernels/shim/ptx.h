@@ -49,8 +49,15 @@ BLUEFIN_DEVICE float bluefin_min(float a, float b) { return __builtin_fminf(a, b
 BLUEFIN_DEVICE float bluefin_max(float a, float b) { return __builtin_fmaxf(a, b); }
 BLUEFIN_DEVICE bluefin_halves bluefin_min(bluefin_halves a, bluefin_halves b) { return __builtin_elementwise_min(a, b); }
 BLUEFIN_DEVICE bluefin_halves bluefin_max(bluefin_halves a, bluefin_halves b) { return __builtin_elementwise_max(a, b); }
-template <class T> BLUEFIN_DEVICE T bluefin_absolute(T a) { return a < 0 ? -a : a; }
+// Of a number and what is none, the number.
+BLUEFIN_DEVICE double bluefin_min(double a, double b) { return __builtin_fmin(a, b); }
+BLUEFIN_DEVICE double bluefin_max(double a, double b) { return __builtin_fmax(a, b); }
+BLUEFIN_DEVICE _Float16 bluefin_min(_Float16 a, _Float16 b) { return (_Float16)__builtin_fminf((float)a, (float)b); }
+BLUEFIN_DEVICE _Float16 bluefin_max(_Float16 a, _Float16 b) { return (_Float16)__builtin_fmaxf((float)a, (float)b); }
+template <class T> BLUEFIN_DEVICE T bluefin_absolute(T a) { return a < 0 ? (T)(0ull - (unsigned long long)a) : a; }
 BLUEFIN_DEVICE float bluefin_absolute(float a) { return __builtin_fabsf(a); }
+BLUEFIN_DEVICE double bluefin_absolute(double a) { return __builtin_fabs(a); }
+BLUEFIN_DEVICE _Float16 bluefin_absolute(_Float16 a) { return (_Float16)__builtin_fabsf((float)a); }
 BLUEFIN_DEVICE bluefin_halves bluefin_absolute(bluefin_halves a) { return __builtin_elementwise_abs(a); }
 BLUEFIN_DEVICE float bluefin_root(float a) { return sqrtf(a); }
 BLUEFIN_DEVICE double bluefin_root(double a) { return sqrt(a); }
@@ -79,13 +86,13 @@ BLUEFIN_DEVICE unsigned bluefin_logic(unsigned a, unsigned b, unsigned c, unsign
     }
     return found;
 }
-// What is beyond a type's numbers becomes the nearest of them, and what is no number 0.
+// What is beyond a type's numbers becomes the nearest of them, and what is no number 0, or the upper bit of 64.
 template <class T> BLUEFIN_DEVICE constexpr T bluefin_most() {
     return T(-1) < 0 ? (T)(~0ull >> (65 - sizeof(T) * 8)) : (T)~0ull;
 }
 template <class T> BLUEFIN_DEVICE T bluefin_whole(float a) {
     const T most = bluefin_most<T>(), least = T(-1) < 0 ? (T)(-most - 1) : T(0);
-    return a != a ? T(0) : a >= (float)most ? most : a <= (float)least ? least : (T)a;
+    return a != a ? (sizeof(T) == 8 ? (T)(1ull << 63) : T(0)) : a >= (float)most ? most : a <= (float)least ? least : (T)a;
 }
 template <class T, class From> BLUEFIN_DEVICE T bluefin_saturated(From a) {
     const T most = bluefin_most<T>(), least = T(-1) < 0 ? (T)(-most - 1) : T(0);
@@ -94,10 +101,32 @@ template <class T, class From> BLUEFIN_DEVICE T bluefin_saturated(From a) {
 }
 BLUEFIN_DEVICE bluefin_halves bluefin_halves_of(float low, float high) { return {(_Float16)low, (_Float16)high}; }
 
+// Loads and stores with an order, by their bits.
+template <int BYTES> struct bluefin_bits_of { using type = unsigned; };
+template <> struct bluefin_bits_of<1> { using type = unsigned char; };
+template <> struct bluefin_bits_of<2> { using type = unsigned short; };
+template <> struct bluefin_bits_of<8> { using type = unsigned long long; };
+template <int ORDER, class T> BLUEFIN_DEVICE T bluefin_load(T* from) {
+    using U = typename bluefin_bits_of<sizeof(T)>::type;
+    return __builtin_bit_cast(T, __atomic_load_n((U*)from, ORDER));
+}
+template <int ORDER, class T> BLUEFIN_DEVICE void bluefin_store(T* to, T value) {
+    using U = typename bluefin_bits_of<sizeof(T)>::type;
+    __atomic_store_n((U*)to, __builtin_bit_cast(U, value), ORDER);
+}
+
 // Copies `bytes` into shared memory, of which what is behind the first `valid` are zeros.
 BLUEFIN_DEVICE void bluefin_copy(unsigned long long to, unsigned long long from, unsigned bytes, unsigned valid) {
     unsigned* const words = bluefin_shared<unsigned>(to);
-    for (unsigned at = 0; at < bytes / 4; ++at) words[at] = at < valid / 4 ? ((const unsigned*)from)[at] : 0;
+    for (unsigned at = 0; at < bytes; at += 4) {
+        unsigned word = 0;
+        if (at + 4 <= valid) {
+            word = *(const unsigned*)(from + at);
+        } else {
+            for (unsigned byte = at; byte < valid; ++byte) word |= (unsigned)*(const unsigned char*)(from + byte) << (byte - at) * 8;
+        }
+        words[at / 4] = word;
+    }
 }
 
 // `ldmatrix`: the lanes 8 * i and on say where the rows of the matrix `i` are.

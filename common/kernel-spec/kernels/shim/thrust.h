@@ -50,8 +50,14 @@ BLUEFIN_FUNCTION(bit_xor, a ^ b)
 template <class T = void> struct negate {
     BLUEFIN_MEMBER_OF_BOTH constexpr T operator()(const T& a) const { return -a; }
 };
+template <> struct negate<void> {
+    template <class T> BLUEFIN_MEMBER_OF_BOTH constexpr auto operator()(const T& a) const { return -a; }
+};
 template <class T = void> struct identity {
     BLUEFIN_MEMBER_OF_BOTH constexpr const T& operator()(const T& a) const { return a; }
+};
+template <> struct identity<void> {
+    template <class T> BLUEFIN_MEMBER_OF_BOTH constexpr const T& operator()(const T& a) const { return a; }
 };
 template <class A = void, class R = void> struct unary_function {
     using argument_type = A;

@@ -3,6 +3,7 @@
 
 mod instructions;
 mod operands;
+mod words;
 
 use std::ops::Range;
 
@@ -52,7 +53,9 @@ fn statements(part: &str, at: usize, tokens: &[Token<'_>], directives: &[Range<u
         let is_volatile = tokens.get(begin + 1).is_some_and(|next| next.text.trim_matches('_') == "volatile");
         let open = begin + 1 + usize::from(is_volatile);
         tokens.get(open).filter(|open| open.text == "(")?;
-        let close = open + closing(tokens.get(open..)?)?;
+        // Each token has a byte at least.
+        let most = tokens.len().min(open + MOST_TEXT);
+        let close = open + closing(tokens.get(open..most)?)?;
         let end = tokens.get(close)?.at + 1;
         part.get(token.at..end).filter(|own| own.len() <= MOST_TEXT)?;
         let left_out = left_out(part, directives, token.at..end)?;
@@ -64,6 +67,19 @@ fn statements(part: &str, at: usize, tokens: &[Token<'_>], directives: &[Range<u
     named.filter_map(one).collect()
 }
 
+/// Whether a condition asks how new a GPU is, and for nothing else.
+fn is_of_gpu(condition: &str) -> bool {
+    let words = tokens(condition);
+    let is_known = |word: &Token<'_>| {
+        matches!(
+            word.text,
+            "__CUDA_ARCH__" | "defined" | "(" | ")" | "<" | ">" | "=" | "<=" | ">=" | "&" | "|" | "&&" | "||" | "!"
+        ) || word.text.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let asks = |word: &Token<'_>| word.text.starts_with(['<', '>']);
+    condition.starts_with([' ', '\t', '(']) && words.iter().all(is_known) && words.iter().any(asks)
+}
+
 /// What of a statement at `own` is under a condition for which it has something else: for older GPUs as a rule, which any can do as well. `None` where
 /// conditions are otherwise.
 fn left_out(text: &str, directives: &[Range<usize>], own: Range<usize>) -> Option<Vec<Range<usize>>> {
@@ -73,7 +89,7 @@ fn left_out(text: &str, directives: &[Range<usize>], own: Range<usize>) -> Optio
     for line in within {
         let words = text.get(line.clone())?.strip_prefix('#')?.trim_start();
         match open {
-            None if words.starts_with("if") => (open, has_other) = (Some(line.start), false),
+            None if words.strip_prefix("if").is_some_and(is_of_gpu) => (open, has_other) = (Some(line.start), false),
             Some(begin) if words.starts_with("else") && !has_other => {
                 found.push(begin..line.start);
                 has_other = true;
@@ -189,11 +205,54 @@ mod tests {
 
     #[test]
     fn of_two_conditions_the_second_is_taken() {
-        let text = "int f() {\n  asm(\n#if NEW\n    \"wgmma;\"\n#else\n    \"trap;\"\n#endif\n  );\n}\n";
+        let text =
+            "int f() {\n  asm(\n#if __CUDA_ARCH__ >= 900\n    \"wgmma;\"\n#else\n    \"trap;\"\n#endif\n  );\n}\n";
         let changed = with_ptx(text);
         assert_eq!(changed, text.replace("asm(", "bluefin_inline(asm(").replace("  );", "  ), __builtin_trap(););"));
         let alone = text.replace("#else\n", "");
         assert_eq!(with_ptx(&alone), alone);
+        for other in [
+            "#if FAST",
+            "#ifdef __CUDA_ARCH__",
+            "#if __CUDA_ARCH__ >= 900 && FAST",
+            "#ifndef __CUDA_ARCH__",
+            "#if defined(__CUDA_ARCH__)",
+        ] {
+            let text = text.replace("#if __CUDA_ARCH__ >= 900", other);
+            assert_eq!(with_ptx(&text), text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_translated_exactly_stays() {
+        for ptx in [
+            "mov.b32 %0, {};\" : \"=r\"(x)",
+            "add.sat.s32 %0, %0, %0;\" : \"+r\"(x)",
+            "add.f32 %0, %0, 1;\" : \"+f\"(x)",
+            "cvt.rni.sat.f32.f32 %0, %0;\" : \"+f\"(x)",
+            "cvt.rn.sat.f32.u32 %0, %1;\" : \"=f\"(x) : \"r\"(y)",
+            "cvt.f16x2.f32 %0, %1, %1;\" : \"=r\"(x) : \"f\"(y)",
+            "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;\" :: \"r\"(x), \"l\"(y), \"l\"(z)",
+            "{ .reg .pred p; setp.ne.u32 p, %2, 0; cp.async.cg.shared.global [%0], [%1], 16, p; }\" :: \"r\"(x), \"l\"(y), \"r\"(z)",
+            "ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];\" : \"=r\"(x), \"=r\"(y) : \"l\"(z)",
+            "ld.global.v2.u32 %0, [%1];\" : \"=r\"(x) : \"l\"(y)",
+            "shfl.sync.down.b32 %0, %1, 1, 0, 0xffffffff;\" : \"=r\"(x) : \"r\"(y)",
+            "shfl.sync.up.b32 %0, %1, 1, 0x1f, 0xffffffff;\" : \"=r\"(x) : \"r\"(y)",
+            "shfl.sync.idx.b32 %0, %1, 1, %2, 0xffffffff;\" : \"=r\"(x) : \"r\"(y), \"r\"(z)",
+            "prmt.b32 %0, %0, %0, 0x8000;\" : \"+r\"(x)",
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f16 {%0,%1,%2,%3}, {%4,%4,%4,%4}, {%4,%4}, {%4,%4};\" : \"=f\"(a), \"=f\"(b), \"=f\"(c), \"=f\"(d) : \"r\"(e)",
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%4}, {%4}, {%0,%1,%2,%3};\" : \"+f\"(a), \"+f\"(b), \"+f\"(c), \"+f\"(d) : \"r\"(e)",
+        ] {
+            let text = format!("asm(\"{ptx});");
+            assert_eq!(with_ptx(&text), text);
+        }
+    }
+
+    #[test]
+    fn operands_that_are_tied_are_written_when_all_are_read() {
+        let text = "asm(\"sub.s32 %0, %0, %2;\" : \"=r\"(x) : \"0\"(y), \"r\"(x));";
+        let changed = with_ptx(text);
+        assert!(changed.contains("bluefin_i1 = y; const auto bluefin_i2 = x; bluefin_o0 = bluefin_i1; "), "{changed}");
     }
 
     #[test]

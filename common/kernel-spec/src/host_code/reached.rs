@@ -20,7 +20,9 @@ const KEPT: [&str; 9] =
 const MOST_BRACES: usize = 16;
 
 /// How macros begin that are bluefin's: they are in no file of a spec.
-const OWN_MACROS: [&str; 6] = ["HIP_", "C10_", "CUDA_", "BLUEFIN_", "__", "SHARED"];
+const OWN_MACROS: [&str; 5] = ["HIP_", "C10_", "CUDA_", "BLUEFIN_", "__"];
+/// Others of bluefin's.
+const OWN_WORDS: [&str; 2] = ["SHARED", "SHARED_SPACE"];
 
 /// Whether a word is spelled as macros are.
 fn is_macro_of_words(word: &str) -> bool {
@@ -75,7 +77,8 @@ impl Macros {
         let close = close.filter(|_| is_macro)? + 1;
         let asks = |word: &Token<'_>| self.instances.contains(word.text);
         // Those that bluefin's headers have make something.
-        let is_elsewhere = !self.names.contains(name.text) && !OWN_MACROS.iter().any(|own| name.text.starts_with(own));
+        let is_own = OWN_WORDS.contains(&name.text) || OWN_MACROS.iter().any(|own| name.text.starts_with(own));
+        let is_elsewhere = !self.names.contains(name.text) && !is_own;
         let behind = match words.get(close + 1..)? {
             [] => true,
             [next, ..] if matches!(next.text, "template" | "namespace") => true,

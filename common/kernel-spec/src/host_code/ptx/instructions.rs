@@ -1,6 +1,7 @@
 //! Instructions of PTX in C++, by the PTX ISA: what each computes, not how fast. Copies that a kernel would wait for are there at once.
 
-use super::operands::Operands;
+use super::operands::{Operands, whole};
+use super::words::is_known;
 
 /// An instruction: the words of its name, and its operands.
 struct Instruction<'a> {
@@ -18,6 +19,9 @@ pub(super) fn statement(text: &str, operands: &mut Operands) -> Option<String> {
     let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     if name == ".reg" {
         return registers(rest.trim(), operands);
+    }
+    if !is_known(name) {
+        return None;
     }
     let instruction = Instruction { words: name.split('.').collect(), operands: list(rest) };
     instruction.translated(operands).map(|words| words + " ")
@@ -68,6 +72,16 @@ fn type_of(name: &str) -> Option<&'static str> {
     })
 }
 
+/// The type in which numbers of a type are added: those with a sign without it, as PTX's have no bounds to go beyond.
+fn unsigned(type_: &'static str) -> &'static str {
+    match type_ {
+        "int" => "unsigned",
+        "long long" => "unsigned long long",
+        "short" => "unsigned short",
+        other => other,
+    }
+}
+
 /// The type of twice as many bits.
 fn wide(name: &str) -> Option<&'static str> {
     type_of(match name {
@@ -93,8 +107,9 @@ impl Instruction<'_> {
         let name = *self.words.first()?;
         match name {
             "bar" | "barrier" if self.has("sync") && self.operands == ["0"] => return Some("__syncthreads();".into()),
+            "bar" | "barrier" if !self.has("warp") => return None,
             "bar" if self.has("warp") => return Some("__syncwarp();".into()),
-            "membar" | "fence" if !self.has("proxy") => return Some("__threadfence();".into()),
+            "membar" | "fence" => return Some("__threadfence();".into()),
             "prefetch" | "prefetchu" | "nanosleep" | "griddepcontrol" => return Some(String::new()),
             "trap" => return Some("__builtin_trap();".into()),
             "cp" if self.has("async") => return self.copy(all),
@@ -111,14 +126,27 @@ impl Instruction<'_> {
         }
         let (type_, kind) = self.type_()?;
         let [to, from @ ..] = self.operands.as_slice() else { return None };
-        let value = |at: usize| all.read(from.get(at)?, type_);
+        let is_sum = matches!(name, "add" | "sub" | "mul" | "mad" | "neg") && !self.has("wide") && !self.has("hi");
+        let operand = if is_sum { unsigned(type_) } else { type_ };
+        let value = |at: usize| all.read(from.get(at)?, operand);
         let as_ = |at: usize, type_: &str| all.read(from.get(at)?, type_);
         let is_float = kind.starts_with('f');
         let one = || value(0).filter(|_| from.len() == 1);
+        let three = || Some((value(0)?, value(1)?, value(2)?)).filter(|_| from.len() == 3);
+        let count = match name {
+            "selp" | "bfe" | "mad" => 3,
+            "bfi" | "lop3" => 4,
+            "shl" | "shr" => 2,
+            "activemask" => 0,
+            _ => from.len(),
+        };
+        if from.len() != count {
+            return None;
+        }
         let two = || Some((value(0)?, value(1)?)).filter(|_| from.len() == 2);
         let sign = match name {
-            "add" if !self.has("cc") => "+",
-            "sub" if !self.has("cc") => "-",
+            "add" => "+",
+            "sub" => "-",
             "and" => "&",
             "or" => "|",
             "xor" => "^",
@@ -146,21 +174,19 @@ impl Instruction<'_> {
             _ => "",
         };
         let is_of_32 = matches!(name, "ex2" | "lg2" | "sin" | "cos" | "tanh");
-        let is_of_integers = matches!(name, "popc" | "clz" | "brev");
         let value = match name {
             _ if !sign.is_empty() => {
                 let (a, b) = two()?;
                 format!("{a} {sign} {b}")
             }
             _ if is_of_32 && kind == "f16" => format!("{function}((float){})", one()?),
-            _ if is_of_32 && kind != "f32" || is_of_integers && !matches!(kind, "b32" | "u32") => return None,
             _ if !function.is_empty() => format!("{function}({})", one()?),
             "mov" => one()?,
             "mul" if self.has("wide") => {
                 let (a, b) = two()?;
                 return all.write(to, wide(kind)?, &format!("({})({a}) * {b}", wide(kind)?));
             }
-            "mul" if self.has("hi") && matches!(kind, "u32" | "s32") => {
+            "mul" if self.has("hi") => {
                 let (a, b) = two()?;
                 format!("(({})({a}) * {b}) >> 32", wide(kind)?)
             }
@@ -168,8 +194,11 @@ impl Instruction<'_> {
                 let (a, b) = (value(0)?, value(1)?);
                 return all.write(to, wide(kind)?, &format!("({})({a}) * {b} + {}", wide(kind)?, as_(2, wide(kind)?)?));
             }
-            "mad" if self.has("lo") || is_float => format!("{} * {} + {}", value(0)?, value(1)?, value(2)?),
-            "fma" => format!("bluefin_fused({}, {}, {})", value(0)?, value(1)?, value(2)?),
+            "mad" if self.has("lo") => format!("{} * {} + {}", value(0)?, value(1)?, value(2)?),
+            "mad" | "fma" if is_float => {
+                let (a, b, c) = three()?;
+                format!("bluefin_fused({a}, {b}, {c})")
+            }
             "min" | "max" => {
                 let (a, b) = two()?;
                 format!("bluefin_{name}({a}, {b})")
@@ -186,7 +215,11 @@ impl Instruction<'_> {
                     as_(3, "unsigned")?
                 )
             }
-            "prmt" if self.words.len() == 2 => format!("__byte_perm({}, {}, {})", value(0)?, value(1)?, value(2)?),
+            // A byte's sign, which the upper bit of a selector asks for, is not had.
+            "prmt" if whole(from.get(2)?)? & 0x8888 == 0 => {
+                let (a, b, selector) = three()?;
+                format!("__byte_perm({a}, {b}, {selector})")
+            }
             "lop3" => format!("bluefin_logic({}, {}, {}, {})", value(0)?, value(1)?, value(2)?, value(3)?),
             "activemask" => return all.write(to, "unsigned", "__activemask()"),
             _ => return None,
@@ -196,9 +229,12 @@ impl Instruction<'_> {
 
     /// `setp.lt.u32 p, a, b`
     fn compared(&self, all: &Operands) -> Option<String> {
-        let (type_, _) = self.type_()?;
+        let (type_, kind) = self.type_()?;
         let [to, a, b] = self.operands.as_slice() else { return None };
+        let (a, b) = (all.read(a, type_)?, all.read(b, type_)?);
         let sign = match *self.words.get(1)? {
+            // What is no number is not unequal to another.
+            "ne" if kind.starts_with('f') => return all.write(to, "bool", &format!("{a} < {b} || {a} > {b}")),
             "eq" => "==",
             "ne" | "neu" => "!=",
             "lt" | "lo" => "<",
@@ -207,7 +243,7 @@ impl Instruction<'_> {
             "ge" | "hs" => ">=",
             _ => return None,
         };
-        all.write(to, "bool", &format!("{} {sign} {}", all.read(a, type_)?, all.read(b, type_)?))
+        all.write(to, "bool", &format!("{a} {sign} {b}"))
     }
 
     /// `mov.b32 %0, {a, b}` and `mov.b32 {a, b}, %0`
@@ -219,7 +255,7 @@ impl Instruction<'_> {
             "unsigned long long" => 64,
             _ => return None,
         };
-        let part = |count: usize| match bits / u32::try_from(count).ok()? {
+        let part = |count: usize| match bits.checked_div(u32::try_from(count).ok()?)? {
             32 => Some(("unsigned", 32)),
             16 => Some(("unsigned short", 16)),
             _ => None,
@@ -243,27 +279,35 @@ impl Instruction<'_> {
     fn converted(&self, all: &Operands) -> Option<String> {
         let mut types = self.words.iter().rev().filter_map(|word| type_of(word));
         let (of, to) = (types.next()?, types.next()?);
-        if ["rz", "rm", "rp"].iter().any(|word| self.has(word)) {
+        if types.next().is_some() {
             return None;
         }
+        let saturates = self.has("sat");
         let rounds = [("rni", "rintf"), ("rzi", "truncf"), ("rmi", "floorf"), ("rpi", "ceilf")];
         let round = rounds.iter().find(|(word, _)| self.has(word)).map(|(_, function)| *function);
         match self.operands.as_slice() {
-            [to_, upper, lower] if to == "bluefin_halves" => {
+            [to_, upper, lower] if to == "bluefin_halves" && of == "float" && self.has("rn") && !saturates => {
                 let value = format!("bluefin_halves_of({}, {})", all.read(lower, of)?, all.read(upper, of)?);
                 all.write(to_, to, &value)
             }
-            [to_, from] => {
+            [to_, from] if to != "bluefin_halves" => {
                 let value = all.read(from, of)?;
                 let is_float = |type_: &str| matches!(type_, "float" | "double" | "_Float16");
-                let value = match (is_float(of), is_float(to)) {
-                    (true, false) if of == "double" => return None,
-                    (true, false) => format!("bluefin_whole<{to}>({}((float){value}))", round.unwrap_or("truncf")),
-                    (true, true) if round.is_some() && of == "double" => return None,
-                    (true, true) if round.is_some() => format!("{}((float){value})", round.unwrap_or_default()),
-                    (false, false) if self.has("sat") => format!("bluefin_saturated<{to}>({value})"),
-                    (true, true) if self.has("sat") => format!("__saturatef((float){value})"),
-                    _ => value,
+                let is_same = of == to;
+                let value = match (is_float(of), is_float(to), round) {
+                    (true, false, Some(round)) if of != "double" => {
+                        format!("bluefin_whole<{to}>({round}((float){value}))")
+                    }
+                    (true, true, Some(round)) if is_same && of != "double" && !saturates => {
+                        format!("{round}((float){value})")
+                    }
+                    (true, true, None) if saturates && of != "double" && to != "double" => {
+                        format!("__saturatef((float){value})")
+                    }
+                    (false, false, None) if saturates => format!("bluefin_saturated<{to}>({value})"),
+                    (true, true, None) | (false, false, None) if !saturates => value,
+                    (false, true, None) if self.has("rn") && !saturates => value,
+                    _ => return None,
                 };
                 all.write(to_, to, &value)
             }
@@ -276,7 +320,8 @@ impl Instruction<'_> {
         let (type_, _) = self.type_()?;
         let [to, from] = self.operands.as_slice() else { return None };
         let value = all.read(from, "unsigned long long")?;
-        let value = match (self.has("shared"), self.has("to")) {
+        let is_shared = self.has("shared") || self.has("shared::cta");
+        let value = match (is_shared, self.has("to")) {
             (true, true) => format!("__cvta_generic_to_shared((const void*){value})"),
             (true, false) => format!("(unsigned long long)bluefin_shared<char>({value})"),
             (false, _) => value,
@@ -290,8 +335,7 @@ impl Instruction<'_> {
         let (base, offset) = inner.split_once('+').unwrap_or((inner, "0"));
         let offset: i64 = offset.trim().parse().ok()?;
         let is_shared = self.has("shared") || self.has("shared::cta");
-        let other = ["param", "local", "shared::cluster"].iter().any(|space| self.has(space));
-        let base = all.read(base.trim(), "unsigned long long").filter(|_| !other)?;
+        let base = all.read(base.trim(), "unsigned long long")?;
         Some(match is_shared {
             true => format!("bluefin_shared<{type_}>({base} + {offset})"),
             false => format!("(({type_}*)({base} + {offset}))"),
@@ -306,20 +350,38 @@ impl Instruction<'_> {
         let (value, address) = if is_load { (first, second) } else { (second, first) };
         let pointer = self.pointer(all, address, type_)?;
         let values = elements(value).unwrap_or_else(|| vec![value]);
-        let one = |(at, value): (usize, &&str)| match is_load {
-            true => all.write(value, type_, &format!("bluefin_p[{at}]")),
-            false => Some(format!("bluefin_p[{at}] = {}; ", all.read(value, type_)?)),
+        let count = if self.has("v2") {
+            2
+        } else if self.has("v4") {
+            4
+        } else {
+            1
+        };
+        let order = [("relaxed", "RELAXED"), ("acquire", "ACQUIRE"), ("release", "RELEASE")];
+        let order = order.iter().find(|(word, _)| self.has(word)).map(|(_, order)| format!("__ATOMIC_{order}"));
+        if values.len() != count || order.is_some() && count > 1 {
+            return None;
+        }
+        let is_volatile = ["volatile", "cv", "wt"].iter().any(|word| self.has(word));
+        let one = |(at, operand): (usize, &&str)| match (is_load, &order) {
+            (true, Some(order)) => all.write(operand, type_, &format!("bluefin_load<{order}>(bluefin_p)")),
+            (true, None) => all.write(operand, type_, &format!("bluefin_p[{at}]")),
+            (false, Some(order)) => Some(format!("bluefin_store<{order}>(bluefin_p, {}); ", all.read(operand, type_)?)),
+            (false, None) => Some(format!("bluefin_p[{at}] = {}; ", all.read(operand, type_)?)),
         };
         let moves: String = values.iter().enumerate().map(one).collect::<Option<_>>()?;
-        Some(format!("{{ const auto bluefin_p = {pointer}; {moves}}}"))
+        Some(match is_volatile {
+            true => format!("{{ volatile {type_}* const bluefin_p = {pointer}; {moves}}}"),
+            false => format!("{{ const auto bluefin_p = {pointer}; {moves}}}"),
+        })
     }
 
     /// `cp.async.cg.shared.global [%0], [%1], 16, %2`
     fn copy(&self, all: &Operands) -> Option<String> {
         if self.has("commit_group") || self.has("wait_group") || self.has("wait_all") {
-            return (!self.has("bulk")).then(String::new);
+            return Some(String::new());
         }
-        let is_plain = (self.has("shared") || self.has("shared::cta")) && self.has("global") && !self.has("bulk");
+        let is_plain = (self.has("shared") || self.has("shared::cta")) && self.has("global");
         let (to, from, bytes, valid) = match self.operands.as_slice() {
             [to, from, bytes] => (to, from, bytes, bytes),
             [to, from, bytes, valid] => (to, from, bytes, valid),
@@ -337,6 +399,8 @@ impl Instruction<'_> {
         let [to, from] = self.operands.as_slice() else { return None };
         let to = elements(to).unwrap_or_else(|| vec![to]);
         let is_plain = self.has("b16") && (self.has("shared") || self.has("shared::cta"));
+        let is_plain =
+            is_plain && ["x1", "x2", "x4"].iter().any(|count| self.has(count) && **count == format!("x{}", to.len()));
         let address = all.read(from.strip_prefix('[')?.strip_suffix(']')?.trim(), "unsigned").filter(|_| is_plain)?;
         let one = |(at, to): (usize, &&str)| all.write(to, "unsigned", &format!("bluefin_m[{at}]"));
         let parts: String = to.iter().enumerate().map(one).collect::<Option<_>>()?;
@@ -347,15 +411,20 @@ impl Instruction<'_> {
     /// `mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {...}, {...}, {...}, {...}`
     fn product(&self, all: &Operands) -> Option<String> {
         let types: Vec<&str> = self.words.iter().rev().take(4).copied().collect();
-        let [_, second, first, sum] = types.as_slice() else { return None };
+        let [of, second, first, sum] = types.as_slice() else { return None };
         let name = match (*first, *second, *sum) {
+            _ if of != sum => return None,
             ("f16", "f16", "f32" | "f16") => "f16",
             ("bf16", "bf16", "f32") => "bf16",
             _ => return None,
         };
-        let is_plain = self.has("row") && self.has("col") && (self.has("m16n8k16") || self.has("m16n8k8"));
+        let left = if self.has("m16n8k16") { 4 } else { 2 };
+        let is_whole = self.has("m16n8k16") || self.has("m16n8k8");
+        let is_plain = is_whole && self.has("row") && self.has("col") && self.words.len() == 10;
         let [to, a, b, c] = self.operands.as_slice() else { return None };
         let (to, a, b, c) = (elements(to)?, elements(a)?, elements(b)?, elements(c)?);
+        let sums = if *sum == "f32" { 4 } else { 2 };
+        let is_plain = is_plain && [to.len(), a.len(), b.len(), c.len()] == [sums, left, left / 2, sums];
         let registers = |parts: &[&str]| {
             let all_of: Option<Vec<String>> = parts.iter().map(|part| all.read(part, "unsigned")).collect();
             Some(all_of?.join(", "))
@@ -373,7 +442,7 @@ impl Instruction<'_> {
         })
     }
 
-    /// `shfl.sync.bfly.b32 %0, %1, %2, 0x1f, %3`, with a predicate behind the first one or without
+    /// `shfl.sync.bfly.b32 %0, %1, %2, 0x1f, %3`, within lanes whose number is a power of 2. There is nothing for a predicate behind the first operand.
     fn shuffled(&self, all: &Operands) -> Option<String> {
         let [to, value, lane, bounds, mask] = self.operands.as_slice() else { return None };
         let function = match *self.words.get(2).filter(|_| self.has("sync"))? {
@@ -384,8 +453,13 @@ impl Instruction<'_> {
             _ => return None,
         };
         let read = |operand: &str| all.read(operand, "unsigned");
-        let width = format!("32 - (({} >> 8) & 31)", read(bounds)?);
-        let found = format!("{function}({}, {}, {}, {width})", read(mask)?, read(value)?, read(lane)?);
+        let bounds = whole(bounds)?;
+        let width = 32 - ((bounds >> 8) & 31);
+        let clamp = if self.has("up") { 0 } else { 31 };
+        if self.words.len() != 4 || bounds & !0x1f00 != clamp || !width.is_power_of_two() {
+            return None;
+        }
+        let found = format!("{function}({}, {}, {} & 31, {width})", read(mask)?, read(value)?, read(lane)?);
         all.write(to, "unsigned", &found)
     }
 
@@ -399,12 +473,18 @@ impl Instruction<'_> {
         };
         let names = [("add", "atomicAdd"), ("min", "atomicMin"), ("max", "atomicMax"), ("exch", "atomicExch")];
         let function = names.iter().find(|(word, _)| self.has(word)).map(|(_, function)| *function)?;
-        let is_known = matches!(kind, "u32" | "s32" | "u64" | "f32" | "f64" | "b32");
+        let is_known = match function {
+            "atomicAdd" => kind != "b32",
+            "atomicExch" => kind == "b32",
+            _ => matches!(kind, "u32" | "s32" | "u64"),
+        };
         let pointer = self.pointer(all, address, type_).filter(|_| is_known)?;
         let call = format!("{function}(({type_}*){pointer}, {})", all.read(value, type_)?);
-        match to {
-            Some(to) => all.write(to, type_, &call),
-            None => Some(format!("{call};")),
-        }
+        let call = match to {
+            Some(to) => all.write(to, type_, &call)?,
+            None => format!("{call}; "),
+        };
+        let fence = |words: [&str; 2]| if words.iter().any(|word| self.has(word)) { "__threadfence(); " } else { "" };
+        Some(format!("{}{call}{}", fence(["release", "acq_rel"]), fence(["acquire", "acq_rel"])))
     }
 }

@@ -12,12 +12,18 @@ struct Operand {
     expression: String,
 }
 
+/// A register in C++.
+struct Register {
+    name: String,
+    is_predicate: bool,
+}
+
 /// The operands of a statement, those that it writes first, and its registers by their names in PTX.
 #[derive(Default)]
 pub(super) struct Operands {
     all: Vec<Operand>,
     written: usize,
-    registers: BTreeMap<String, String>,
+    registers: BTreeMap<String, Register>,
 }
 
 impl Operands {
@@ -35,17 +41,25 @@ impl Operands {
             }
         }
         let is_order = operands.all.iter().enumerate().all(|(at, one)| one.is_written() == (at < operands.written));
-        is_order.then_some(operands)
+        let written = operands.written;
+        let is_tied = |one: &Operand| one.constraint.parse::<usize>().is_ok_and(|tied| tied < written);
+        let is_known = |one: &Operand| {
+            let kind = one.constraint.trim_start_matches(['=', '+', '&']);
+            matches!(kind, "h" | "r" | "l" | "f" | "d") || !one.is_written() && (one.is_constant() || is_tied(one))
+        };
+        (is_order && operands.all.iter().all(is_known)).then_some(operands)
     }
 
     /// Names for the operands: what is read is taken before anything is written.
     pub(super) fn declared(&self) -> String {
         let mut words = String::new();
-        for (at, Operand { constraint, expression, .. }) in self.all.iter().enumerate() {
+        for (at, Operand { expression, .. }) in self.all.iter().enumerate() {
             let _ = match at < self.written {
                 true => write!(words, "auto& bluefin_o{at} = {expression}; "),
                 false => write!(words, "const auto bluefin_i{at} = {expression}; "),
             };
+        }
+        for (at, Operand { constraint, .. }) in self.all.iter().enumerate() {
             if let Ok(tied) = constraint.parse::<usize>() {
                 let _ = write!(words, "bluefin_o{tied} = bluefin_i{at}; ");
             }
@@ -59,7 +73,8 @@ impl Operands {
         let is_name = !plain.is_empty() && plain.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         let own = format!("bluefin_r_{plain}");
         is_name.then(|| {
-            self.registers.insert(plain.to_string(), own.clone());
+            let register = Register { name: own.clone(), is_predicate: type_ == "bool" };
+            self.registers.insert(plain.to_string(), register);
             format!("{type_} {own} = 0; ")
         })
     }
@@ -67,11 +82,15 @@ impl Operands {
     /// What is read of `operand` as `type_`.
     pub(super) fn read(&self, operand: &str, type_: &str) -> Option<String> {
         if let Some(other) = operand.strip_prefix('!') {
-            return Some(format!("!{}", self.read(other, type_)?));
+            return Some(format!("!{}", self.read(other, type_).filter(|_| type_ == "bool")?));
         }
-        let value = match self.place(operand) {
-            Some(place) => place,
-            None => number(operand).or_else(|| of_hardware(operand))?,
+        let value = match self.place(operand, type_) {
+            Some((place, true)) => return Some(format!("({type_})({place})")),
+            Some((place, false)) => place,
+            None => match number(operand, type_) {
+                Some(number) => return Some(number),
+                None => of_hardware(operand).filter(|_| type_ != "bool")?,
+            },
         };
         Some(format!("bluefin_get<{type_}>({value})"))
     }
@@ -81,12 +100,12 @@ impl Operands {
         if operand == "_" {
             return Some(format!("(void)({value}); "));
         }
-        let place = self.place(operand).filter(|place| !place.starts_with("bluefin_i"))?;
+        let (place, _) = self.place(operand, type_).filter(|(place, _)| !place.starts_with("bluefin_i"))?;
         Some(format!("bluefin_set({place}, ({type_})({value})); "))
     }
 
-    /// What holds an operand or a register.
-    fn place(&self, operand: &str) -> Option<String> {
+    /// What holds an operand or a register as `type_`, and whether it is a constant, whose own type says nothing. A predicate is nothing else.
+    fn place(&self, operand: &str, type_: &str) -> Option<(String, bool)> {
         let name = operand.trim_start_matches('%');
         let of_text = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let index = match of_text {
@@ -94,11 +113,15 @@ impl Operands {
             None if operand.starts_with('%') => name.parse().ok(),
             None => None,
         };
+        let is_predicate = type_ == "bool";
         match index {
-            Some(at) if at < self.written => Some(format!("bluefin_o{at}")),
-            Some(at) if at < self.all.len() => Some(format!("bluefin_i{at}")),
-            Some(_) => None,
-            None => self.registers.get(name).cloned(),
+            Some(_) if is_predicate => None,
+            Some(at) if at < self.written => Some((format!("bluefin_o{at}"), false)),
+            Some(at) => Some((format!("bluefin_i{at}"), self.all.get(at)?.is_constant())),
+            None => {
+                let register = self.registers.get(name).filter(|register| register.is_predicate == is_predicate)?;
+                Some((register.name.clone(), false))
+            }
         }
     }
 }
@@ -106,6 +129,11 @@ impl Operands {
 impl Operand {
     fn is_written(&self) -> bool {
         self.constraint.starts_with(['=', '+'])
+    }
+
+    /// Whether it is a number in the instruction itself.
+    fn is_constant(&self) -> bool {
+        matches!(self.constraint.as_str(), "n" | "i")
     }
 }
 
@@ -138,26 +166,40 @@ fn split<'a, 'b>(tokens: &'b [Token<'a>], sign: &str) -> Vec<&'b [Token<'a>]> {
     parts.collect()
 }
 
-/// A number as C++ has it.
-fn number(text: &str) -> Option<String> {
+/// A number of `type_` in C++: bits of floats are in as many digits as there are.
+fn number(text: &str, type_: &str) -> Option<String> {
     let bits = |prefixes: [&str; 2], digits: usize| {
         let bits = prefixes.iter().find_map(|prefix| text.strip_prefix(*prefix))?;
         (bits.len() == digits && bits.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(bits)
     };
     if let Some(bits) = bits(["0f", "0F"], 8) {
-        return Some(format!("0x{bits}u"));
+        return matches!(type_, "float" | "unsigned" | "int").then(|| format!("bluefin_get<{type_}>(0x{bits}u)"));
     }
     if let Some(bits) = bits(["0d", "0D"], 16) {
-        return Some(format!("0x{bits}ull"));
+        let is_wide = matches!(type_, "double" | "unsigned long long" | "long long");
+        return is_wide.then(|| format!("bluefin_get<{type_}>(0x{bits}ull)"));
     }
-    let plain = text.trim_start_matches('-').trim_end_matches(['u', 'U']);
-    let digits = plain.strip_prefix("0x").or_else(|| plain.strip_prefix("0X"));
-    let is_whole = match digits {
-        Some(digits) => !digits.is_empty() && digits.len() <= 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
-        None => plain.parse::<u64>().is_ok(),
+    if matches!(type_, "float" | "double") {
+        let is_fraction = text.contains('.') && !text.starts_with('+') && text.parse::<f64>().is_ok();
+        return is_fraction.then(|| format!("({type_})({text})"));
+    }
+    let is_whole = !matches!(type_, "_Float16" | "bluefin_halves");
+    whole(text).filter(|_| is_whole).map(|value| format!("({type_})({value}ull)"))
+}
+
+/// The bits of a whole number, as PTX has them: 64.
+pub(super) fn whole(text: &str) -> Option<u64> {
+    let (is_negative, plain) = text.strip_prefix('-').map_or((false, text), |plain| (true, plain));
+    let plain = plain.strip_suffix(['u', 'U']).unwrap_or(plain);
+    let of = |digits: &str, base: u32| {
+        digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u64::from_str_radix(digits, base).ok()).flatten()
     };
-    let is_fraction = plain.contains('.') && plain.parse::<f64>().is_ok();
-    (is_whole || is_fraction).then(|| text.to_string())
+    let value = match plain.strip_prefix("0x").or_else(|| plain.strip_prefix("0X")) {
+        Some(digits) => of(digits, 16)?,
+        None if plain.len() > 1 && plain.starts_with('0') => of(plain, 8)?,
+        None => of(plain, 10)?,
+    };
+    Some(if is_negative { value.wrapping_neg() } else { value })
 }
 
 /// What a special register tells.
@@ -191,4 +233,30 @@ fn of_hardware(name: &str) -> Option<String> {
         }
         .to_string(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{number, whole};
+
+    #[test]
+    fn numbers_have_the_type_of_their_instruction() {
+        for (text, type_, words) in [
+            ("-1", "long long", Some("(long long)(18446744073709551615ull)")),
+            ("-0x80000000", "long long", Some("(long long)(18446744071562067968ull)")),
+            ("0x10U", "unsigned", Some("(unsigned)(16ull)")),
+            ("010", "int", Some("(int)(8ull)")),
+            ("0.5", "float", Some("(float)(0.5)")),
+            ("0f3f000000", "float", Some("bluefin_get<float>(0x3f000000u)")),
+            ("0d3fe0000000000000", "double", Some("bluefin_get<double>(0x3fe0000000000000ull)")),
+            ("0f3f000000", "double", None),
+            ("1", "float", None),
+            ("1", "_Float16", None),
+            ("0.5", "int", None),
+            ("inf.", "float", None),
+        ] {
+            assert_eq!(number(text, type_).as_deref(), words, "{text} {type_}");
+        }
+        assert_eq!(["--1", "+1", "0x", "", "09", "1_0", "99999999999999999999"].map(whole), [None; 7]);
+    }
 }
