@@ -88,16 +88,18 @@ impl InputArgs {
         !self.kernel.is_empty() || !self.triton.is_empty()
     }
 
-    /// The specs of the user's own kernels.
-    fn own(&self) -> anyhow::Result<Vec<PathBuf>> {
-        let mut own = self.kernel.clone();
+    /// The specs of the user's own kernels, and what is wrong with others.
+    fn own(&self) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
+        let (mut own, mut rejects) = (self.kernel.clone(), Vec::new());
         for folder in &self.triton {
-            own.extend(captured::specs(folder, self.widen)?);
+            let (specs, broken) = captured::sound(captured::specs(folder, self.widen)?)?;
+            own.extend(specs);
+            rejects.extend(broken);
             if let Some(said) = captured::of_another_triton(folder) {
                 say!("{said}");
             }
         }
-        Ok(own)
+        Ok((own, rejects))
     }
 
     /// Flags that change what files say mean nothing to a user's own kernel.
@@ -140,7 +142,8 @@ impl InputArgs {
 
     /// `problems` and those of the user's own kernels, with the specs that may solve them.
     pub fn with_specs(&self, target: &Target, problems: Vec<Problem>, rejects: Vec<String>) -> anyhow::Result<Input> {
-        let (own, sizes, has_commands) = (self.own()?, self.sizes()?, !self.files.is_empty());
+        let ((own, broken), sizes, has_commands) = (self.own()?, self.sizes()?, !self.files.is_empty());
+        let rejects = rejects.into_iter().chain(broken).collect();
         let (specs, problems) = kernels::with_own(&own, &sizes, self.with, has_commands, target, problems)?;
         Ok(Input { problems, specs, rejects, counts: HashMap::new() })
     }

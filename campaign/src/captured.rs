@@ -11,6 +11,7 @@ use bluefin_producer::capture::run_with;
 use bluefin_triton::{Captured, Contents, Hook, LISTED, Left, Mode, Process, WIDENED};
 use serde_json::{Value as Json, json};
 
+use crate::kernels::own_spec;
 use crate::usage;
 
 /// How often kernels were launched, and for how long.
@@ -92,6 +93,24 @@ pub fn specs(folder: &Path, widen: bool) -> anyhow::Result<Vec<PathBuf>> {
         return Err(fail("found no kernels, expected NAME/spec.toml as bluefin capture --triton writes it"));
     }
     Ok(specs)
+}
+
+/// Those of `specs` that can be loaded, and of each of the others why it can not be: it keeps nobody from the rest.
+///
+/// # Errors
+/// None can be loaded.
+pub fn sound(specs: Vec<PathBuf>) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
+    let (mut sound, mut broken) = (Vec::new(), Vec::new());
+    for spec in specs {
+        match own_spec(&spec) {
+            Ok(_) => sound.push(spec),
+            Err(error) => broken.push(error),
+        }
+    }
+    match broken.pop() {
+        Some(error) if sound.is_empty() => Err(error),
+        last => Ok((sound, broken.into_iter().chain(last).map(|error| format!("{error:#}")).collect())),
+    }
 }
 
 /// What there is to say of captures in `folder` that another Triton made than the one which compiles here.

@@ -193,6 +193,27 @@ fn a_kernel_of_ones_own_is_checked_and_what_is_wrong_is_named() {
     );
 }
 
+/// A spec of a folder that can not be loaded keeps nobody from the others; where there is no other, it is the error.
+#[test]
+fn one_spec_of_a_folder_that_is_torn_is_named_and_the_rest_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    for kernel in ["a", "b"] {
+        std::fs::create_dir_all(folder.path().join("kernels").join(kernel)).unwrap();
+    }
+    let own = folder.path().join("kernels/a");
+    let spec = std::fs::read_to_string(row_sums(&own, "sum += row", "sum += row")).unwrap();
+    write(&own, "spec.toml", &spec.replace("rows = 4096\ncolumns = 4096", "rows = 5\ncolumns = 301"));
+    write(&folder.path().join("kernels/b"), "spec.toml", "name = \"torn\"\nproblem = \"kern");
+    let arguments = ["check", "--triton", "kernels", "--target", "gfx942"];
+    let found = expect(bluefin().current_dir(folder.path()).args(arguments), 1);
+    let (said, table) = (text(&found.stderr), text(&found.stdout));
+    assert!(said.contains("rejected: --kernel kernels/b/spec.toml: ") && table.contains("RowSums"), "{said}\n{table}");
+    assert!(!table.contains("wrong_result"), "{table}");
+    std::fs::remove_dir_all(folder.path().join("kernels/a")).unwrap();
+    let error = text(&expect(bluefin().current_dir(folder.path()).args(arguments), 1).stderr);
+    assert!(error.contains("error: --kernel kernels/b/spec.toml: ") && !error.contains("rejected"), "{error}");
+}
+
 #[test]
 fn what_can_not_be_executed_is_said() {
     let folder = tempfile::tempdir().unwrap();

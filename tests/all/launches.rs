@@ -29,10 +29,7 @@ fn sizes_that_a_launch_is_for_are_found_and_others_show_its_fault() {
         void host(const float* in, float* out, int w, int h) {\n    dim3 grid((w + 255) / 256, h);\n    blur<<<grid, 256>>>(in, out, w, h);\n}\n";
     let (said, spec) = drafted(folder.path(), source);
     let fault = "a value that nobody wrote decides what is stored";
-    assert!(
-        said.contains("sizes are others than usual, by which a kernel ends like this: fault: ") && said.contains(fault),
-        "{said}"
-    );
+    assert!(said.contains("with the usual sizes blur ends like this: fault: ") && said.contains(fault), "{said}");
     for part in [
         "grid = [\"(width + 255) / 256\", \"height\"]  # blocks, as the file launches it\n  block = [256]",
         "\"in\"\ntype = \"FP32\"\nlength = \"height * width\"",

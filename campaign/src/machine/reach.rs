@@ -153,9 +153,10 @@ async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<W
         }
     }
     if let Some(other) = of_other_sizes(draft, &all, &executor, &target, begun).await? {
-        remarks.push(match all.iter().find_map(|one| one.reach.as_ref().err()) {
-            Some(Unreached { failure, .. }) => {
-                format!("sizes are others than usual, by which a kernel ends like this: {}", told(failure))
+        let mut named = draft.kernels.iter().map(|kernel| &kernel.name).zip(&all);
+        remarks.push(match named.find_map(|(name, one)| Some((name, one.reach.as_ref().err()?))) {
+            Some((name, Unreached { failure, .. })) => {
+                format!("with the usual sizes {name} ends like this: {}; others are taken", told(failure))
             }
             None => "sizes are others than usual, by which kernels do not end well".to_string(),
         });

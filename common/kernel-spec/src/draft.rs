@@ -284,13 +284,13 @@ impl Draft {
             let own = texts.iter().map(String::as_str);
             instances::as_launched(kernels.iter_mut().collect(), own.clone(), own);
             naming::number_overloads(&mut kernels);
-            said::set(&mut kernels, texts.iter().map(String::as_str), &macros);
             let found = build_file::NAMES.iter().find_map(|name| beside(name)).unwrap_or_default();
             defines = build_file::defines(&found, files.values().map(String::as_str));
+            macros.retain(|(name, _)| defines.iter().all(|(defined, _)| defined != name));
+            said::set(&mut kernels, texts.iter().map(String::as_str), &macros, &defines);
         }
         let records: Records = texts.iter().flat_map(|text| records::of(&host_code::tokens(text))).collect();
         kernels.iter_mut().for_each(|kernel| records::set(kernel, &records));
-        macros.retain(|(name, _)| defines.iter().all(|(defined, _)| defined != name));
         let (sizes, main, lengths) = Default::default();
         Self {
             language,

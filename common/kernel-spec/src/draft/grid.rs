@@ -7,8 +7,9 @@ use crate::host_code::Token;
 
 /// Tokens in front of a launch among which a variable is looked for.
 const MOST_TOKENS: usize = 8192;
-/// Variables within variables.
+/// Variables within variables, and how long what they come to may be.
 const MOST_DEPTH: usize = 8;
+const MOST_EXPRESSION: usize = 4096;
 /// What people call a quotient that is rounded up, without capitals and underscores.
 const ROUNDED_UP: [&str; 12] = [
     "ceildiv",
@@ -61,6 +62,11 @@ impl<'a> Site<'a, '_> {
             }
             _ => all(tokens, end),
         };
+        if let [name] = grid
+            && let Some(param) = self.params.get(name.text)
+        {
+            return Some(vec![param.clone()]);
+        }
         if let [name] = grid
             && let Some((at, value)) = self.variable(name.text, self.before.len())
         {
@@ -207,6 +213,9 @@ impl<'a> Reader<'a, '_> {
             self.at += 1;
             let next = one(self)?;
             found = format!("{found} {sign} {next}");
+            if found.len() > MOST_EXPRESSION {
+                return None;
+            }
         }
         Some(found)
     }
@@ -356,6 +365,12 @@ mod tests {
                 r#""n / (K_LOADS * 64)""#,
                 r#""64 * K_LOADS", 1"#,
             ),
+            (
+                "const int B = 128; k<B><<<(len + B - 1) / B, B>>>(p, len);",
+                [128, 1],
+                r#""(n + K_LOADS - 1) / K_LOADS""#,
+                r#""K_LOADS", 1"#,
+            ),
             ("k<4><<<len / 64, 64>>>(p, len);", [64, 1], r#""n / 64""#, "64, 1"),
         ] {
             assert_eq!(draft(host), (Some(threads.to_vec()), [grid.to_string(), block.to_string()]), "{host}");
@@ -366,6 +381,25 @@ mod tests {
         let kernel = "__global__ void k(float* x, int rows, int n) { x[blockIdx.x * n + threadIdx.x] = rows; }";
         let text = format!("#define TILE 16\n{kernel}\nvoid host(float* p, int m, int len) {{ {host} }}");
         Draft::new(Language::Gpu, "k.cu", &text, |_| None).kernels[0].shape.grid.clone()
+    }
+
+    #[test]
+    fn what_the_build_file_defines_is_a_number_of_the_launch() {
+        let text = "#ifndef TILE\n#define TILE 32\n#endif\n__global__ void k(float* x, int n) { x[blockIdx.x * n + threadIdx.x] = TILE; }\n\
+            void host(float* p, int len) { k<<<(len + TILE - 1) / TILE, TILE>>>(p, len); }";
+        let draft = Draft::new(Language::Gpu, "k.cu", text, |name| {
+            (name == "Makefile").then(|| "NVCCFLAGS = -DTILE=16\n".to_string())
+        });
+        let spec = draft.spec();
+        let bundle = Bundle { toml: spec.clone(), ..draft.bundle() };
+        KernelSpec::load(&bundle).unwrap_or_else(|error| panic!("{error}\n{spec}"));
+        assert!(spec.contains("grid = [\"(n + 16 - 1) / 16\"]") && spec.contains("block = [16]"), "{spec}");
+    }
+
+    #[test]
+    fn variables_that_double_are_given_up() {
+        let sums: String = (1..30).map(|at| format!("int v{at} = v{0} + v{0} + v{0} + v{0};", at - 1)).collect();
+        assert_eq!(grid(&format!("int v0 = 1; {sums} k<<<v7, 32>>>(p, m, len);")), None);
     }
 
     #[test]

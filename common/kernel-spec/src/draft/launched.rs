@@ -31,7 +31,7 @@ impl Draft {
             }
         }
         if kernel.shape.said.is_none() {
-            said::set([kernel], own.chain(others), &self.macros);
+            said::set([kernel], own.chain(others), &self.macros, &self.defines);
         }
     }
 

@@ -14,13 +14,15 @@ const MOST_TOKENS: usize = 8192;
 
 /// Sets what `texts` say of the launches of `kernels`: the block of the first whose threads are known where the kernel is, and whether a helper
 /// that has `extern __shared__` gives it memory. `macros` are parameters of the draft, as numbers of templates are: what they shape has their
-/// names.
+/// names. `defines` are those of the build file.
 pub(super) fn set<'a, 'k>(
     kernels: impl IntoIterator<Item = &'k mut Kernel>,
     texts: impl Iterator<Item = &'a str> + Clone,
     macros: &[(String, i64)],
+    defines: &[(String, String)],
 ) {
-    let numbers: BTreeMap<String, i64> = texts.clone().flat_map(host_code::constants).collect();
+    let mut numbers: BTreeMap<String, i64> = texts.clone().flat_map(host_code::constants).collect();
+    numbers.extend(defines.iter().filter_map(|(name, value)| Some((name.clone(), value.parse().ok()?))));
     let files: Vec<Vec<Token<'a>>> = texts.map(tokens).collect();
     let helpers: BTreeSet<&str> = files.iter().flat_map(|tokens| helpers(tokens)).collect();
     for kernel in kernels {
@@ -35,6 +37,9 @@ pub(super) fn set<'a, 'k>(
                 let name = if let [name] = launch.block { Some(name.text) } else { None };
                 let params = launch.params(kernel, macros);
                 let words = in_words(&launch, before, (&numbers, &params), &block);
+                // Where a block has its numbers, its grid has no other.
+                let params = if words.is_some() { params } else { BTreeMap::new() };
+                let words = words.unwrap_or_else(|| block.iter().map(ToString::to_string).collect());
                 let passed = launch.passed(kernel);
                 let site = Site { before, passed, numbers: &numbers, params: &params, block: (&words, name) };
                 let grid = site.blocks(launch.grid);
@@ -273,13 +278,13 @@ fn threads(block: &[Token<'_>], before: &[Token<'_>], numbers: &BTreeMap<String,
     None
 }
 
-/// The threads of a block in words that come to `block`: what is a parameter is named.
+/// The threads of a block in words, where these come to `block`: what is a parameter is named.
 fn in_words(
     launch: &Launched<'_, '_>,
     before: &[Token<'_>],
     (numbers, params): (&BTreeMap<String, i64>, &BTreeMap<String, String>),
     block: &[i64],
-) -> Vec<String> {
+) -> Option<Vec<String>> {
     let site = Site { before, passed: Vec::new(), numbers, params, block: (&[], None) };
     let values: BTreeMap<&str, i64> =
         params.iter().filter_map(|(name, param)| Some((param.as_str(), *numbers.get(name)?))).collect();
@@ -287,9 +292,8 @@ fn in_words(
         let word = |word: &str| values.get(word).map_or_else(|| word.to_string(), ToString::to_string);
         number(&words.split(' ').map(word).collect::<Vec<_>>().join(" "))
     };
-    let words = site.blocks(launch.block).unwrap_or_default();
-    let is_block = words.iter().map(in_numbers).eq(block.iter().copied().map(Some));
-    if is_block { words } else { block.iter().map(ToString::to_string).collect() }
+    let words = site.blocks(launch.block)?;
+    words.iter().map(in_numbers).eq(block.iter().copied().map(Some)).then_some(words)
 }
 
 /// Whether the name at `at` is one that a `dim3` declares: `dim3 grid(1), block(2)`.
@@ -327,7 +331,7 @@ mod tests {
     fn said(kernel: &str, host: &str) -> (Option<Vec<i64>>, bool) {
         let text = format!("{kernel}\n{host}");
         let mut kernels = c::kernels(&text);
-        set(&mut kernels, std::iter::once(text.as_str()), &[]);
+        set(&mut kernels, std::iter::once(text.as_str()), &[], &[]);
         let shape = &kernels.first().unwrap().shape;
         (shape.said.clone(), shape.has_shared)
     }

@@ -407,7 +407,8 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
         Some(param) => vec![format!("\"{param}\"")],
         None => {
             // Of axes that the launch does not say there is one.
-            let words = kernel.shape.said_as.iter().filter(|_| tried.is_none()).map(|words| quoted(words));
+            let is_said = tried.is_none() && is_known(&kernel.shape.said_as);
+            let words = kernel.shape.said_as.iter().filter(|_| is_said).map(|words| quoted(words));
             let words: Vec<String> = words.collect();
             let rest = blocks.iter().skip(words.len()).map(ToString::to_string);
             words.iter().cloned().chain(rest).collect()

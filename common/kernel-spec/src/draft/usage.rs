@@ -147,10 +147,15 @@ fn has_next(name: &str, body: &[Token<'_>]) -> bool {
         |next: &[&str]| next.strip_suffix(&["+", "1"]).is_some_and(|index| !is_product(index) && all.contains(index));
     // Two lanes read both: `if (lane < 2) bounds[lane] = p[i + lane]`.
     let is_of_two = |index: &[&str]| match index {
-        [.., plus, lane] => *plus == "+"
-            && body.windows(3).any(
-                |three| matches!(three, [one, less, two] if one.text == *lane && less.text == "<" && two.text == "2"),
-            ),
+        [.., plus, lane] => {
+            *plus == "+"
+                && body.windows(4).any(|words| match words {
+                    [one, less, two, end] => {
+                        one.text == *lane && less.text == "<" && two.text == "2" && matches!(end.text, ")" | "&")
+                    }
+                    _ => false,
+                })
+        }
         _ => false,
     };
     elements.windows(2).any(are_bounds) || all.iter().any(|next| has_before(next) || is_of_two(next))
@@ -384,6 +389,7 @@ mod tests {
             ("n = p[2 * i + 1] - p[2 * i]; x = a[p[2 * i]];", Usage { begins: true, ..INDEX }),
             ("if (l < 2) r[l] = p[i + l]; int j = r[0]; x = a[j];", Usage { begins: true, ..INDEX }),
             ("if (l < 3) r[l] = p[i + l]; int j = r[0]; x = a[j];", INDEX),
+            ("for (l = 0; l < 2 * n; ++l) x += a[p[i + l]];", INDEX),
             ("int j = p[i]; x = b * j + a[i];", READ),
             ("if (p[i] == 1 && p[i] <= 2) return;", READ),
             ("x = y * p[i]; q.p = 1;", READ),
