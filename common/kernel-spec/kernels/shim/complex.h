@@ -96,23 +96,19 @@ using namespace bluefin_complex_names;
     }                                                                                                                \
     BLUEFIN_BOTH pair api##Cfma##f(pair a, pair b, pair c) { return api##Cadd##f(api##Cmul##f(a, b), c); }           \
     BLUEFIN_DEVICE T api##Cabs##f(pair a) { return (T)hypot((double)a.x, (double)a.y); }
+#define BLUEFIN_COMPLEXES(api)                                                                                       \
+    using api##FloatComplex = float2;                                                                                \
+    using api##Complex = float2;                                                                                     \
+    using api##DoubleComplex = double2;                                                                              \
+    BLUEFIN_COMPLEX(api##FloatComplex, float, float2, api, f)                                                        \
+    BLUEFIN_COMPLEX(api##DoubleComplex, double, double2, api, )                                                      \
+    BLUEFIN_BOTH float2 make_##api##Complex(float x, float y) { return make_float2(x, y); }                          \
+    BLUEFIN_BOTH double2 api##ComplexFloatToDouble(float2 a) { return make_double2(a.x, a.y); }                      \
+    BLUEFIN_BOTH float2 api##ComplexDoubleToFloat(double2 a) { return make_float2((float)a.x, (float)a.y); }
 #if BLUEFIN_CUDA
-using cuFloatComplex = float2;
-using cuComplex = float2;
-using cuDoubleComplex = double2;
-BLUEFIN_COMPLEX(cuFloatComplex, float, float2, cu, f)
-BLUEFIN_COMPLEX(cuDoubleComplex, double, double2, cu, )
-BLUEFIN_BOTH float2 make_cuComplex(float x, float y) { return make_float2(x, y); }
-BLUEFIN_BOTH double2 cuComplexFloatToDouble(float2 a) { return make_double2(a.x, a.y); }
-BLUEFIN_BOTH float2 cuComplexDoubleToFloat(double2 a) { return make_float2((float)a.x, (float)a.y); }
+BLUEFIN_COMPLEXES(cu)
 #else
-using hipFloatComplex = float2;
-using hipComplex = float2;
-using hipDoubleComplex = double2;
-BLUEFIN_COMPLEX(hipFloatComplex, float, float2, hip, f)
-BLUEFIN_COMPLEX(hipDoubleComplex, double, double2, hip, )
-BLUEFIN_BOTH float2 make_hipComplex(float x, float y) { return make_float2(x, y); }
-BLUEFIN_BOTH double2 hipComplexFloatToDouble(float2 a) { return make_double2(a.x, a.y); }
-BLUEFIN_BOTH float2 hipComplexDoubleToFloat(double2 a) { return make_float2((float)a.x, (float)a.y); }
+BLUEFIN_COMPLEXES(hip)
 #endif
+#undef BLUEFIN_COMPLEXES
 #undef BLUEFIN_COMPLEX

@@ -407,11 +407,10 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
         Some(param) => vec![format!("\"{param}\"")],
         None => {
             // Of axes that the launch does not say there is one.
-            let is_said = tried.is_none() && is_known(&kernel.shape.said_as);
-            let words = kernel.shape.said_as.iter().filter(|_| is_said).map(|words| quoted(words));
-            let words: Vec<String> = words.collect();
-            let rest = blocks.iter().skip(words.len()).map(ToString::to_string);
-            words.iter().cloned().chain(rest).collect()
+            let said = Some(&kernel.shape.said_as).filter(|words| tried.is_none() && is_known(words));
+            let mut words: Vec<String> = said.into_iter().flatten().map(|words| quoted(words)).collect();
+            words.extend(blocks.iter().skip(words.len()).map(ToString::to_string));
+            words
         }
     };
     writeln!(text, "  block = [{}]  # threads of each", blocks.join(", "))?;
