@@ -183,8 +183,9 @@ impl Block<'_> {
                 of = [memory.offset as u64; LANES];
                 if let Some(at) = offset {
                     check_address(wave, registers.poisoned(at), exec)?;
+                    // Modulo 2^32, from gfx9 on: LLVM adds what a loop counts down to an offset that brings it back (llvm-project, pull request 68302).
                     for (of, value) in of.iter_mut().zip(low(at)) {
-                        *of = u64::from(*value) + memory.offset as u64;
+                        *of = value.wrapping_add(memory.offset as u32).into();
                     }
                 }
                 let descriptor = Descriptor::read(words, self.target.swizzles_by_a_bit());

@@ -11,6 +11,9 @@ use crate::registers::{LANES, M0};
 use crate::verdict::{Raised, Step, Use};
 use crate::wave::Wave;
 
+/// What Triton has M0 be in waves that have nothing to store: it is behind the end of LDS, where a GPU stores nothing.
+const NOWHERE: u64 = i32::MAX as u64;
+
 impl Block<'_> {
     /// Dwords of each lane to LDS: from what M0 says on, a lane behind the other. Where they went. One or two bytes become a dword.
     pub(super) fn load_to_lds(
@@ -40,6 +43,9 @@ impl Block<'_> {
             }
             let data: Vec<u8> = loaded.dwords.iter().flat_map(|dword| dword.to_le_bytes()).take(whole).collect();
             self.settle(wave, lane, &by, &clock);
+            if base == NOWHERE {
+                continue;
+            }
             let stored = self.lane_store(wave, To::Lds(to.into()), &data, loaded.unwritten, lane, &by);
             stored.map_err(|fault| Raised::at(lane, fault))?;
             self.settle(wave, lane, &by, &clock);

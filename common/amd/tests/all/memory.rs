@@ -217,7 +217,9 @@ fn bytes_that_go_to_lds_are_extended() {
         )
     };
     let loads = [("sbyte", "v4"), ("ubyte", "v5"), ("sshort", "v6"), ("ushort", "v7")].map(|(kind, to)| load(kind, to));
-    let found = words(&tools, target, &format!("v_lshrrev_b32_e32 v12, 2, v1\n{}{STORE}", loads.concat()));
+    // Nowhere, as Triton has it.
+    let nowhere = "s_mov_b32 m0, 0x7fffffff\nglobal_load_lds_dword v1, s[4:5] offset:112\ns_waitcnt vmcnt(0)\n";
+    let found = words(&tools, target, &format!("v_lshrrev_b32_e32 v12, 2, v1\n{}{nowhere}{STORE}", loads.concat()));
     assert_eq!(found[4..8], [0xffff_ff80, 0x80, 0xffff_8180, 0x8180]);
     assert_eq!(found[..4], [0x70, 0x70, 0x7170, 0x7170]);
 }
@@ -318,6 +320,23 @@ fn buffer_loads_out_of_range_give_0_and_stores_do_nothing() {
         assert_eq!(found[4..8], [0x1716_1514, 0x1b1a_1918, 0, 0x1312], "{}", target.name);
         // Lane 2 is behind the end, which is after its first four bytes.
         assert_eq!(found[8..12], [0, 0, 0, 0x2322], "{}", target.name);
+    }
+}
+
+/// LLVM counts an offset down and adds a constant in the instruction, which brings it back.
+#[test]
+fn offsets_of_buffers_are_added_modulo_2_to_the_32() {
+    let Some(tools) = Tools::find() else { return };
+    for target in targets() {
+        let body = format!(
+            "{}v_mov_b32_e32 v12, 0xffffffc0\nv_lshl_add_u32 v12, v1, 0, v12\nv_mov_b32_e32 v7, 0\n\
+             buffer_load_dwordx2 v[4:5], v12, s[8:11], 0 offen offset:64\nbuffer_load_dword v6, v12, s[8:11], 0 offen\n\
+             s_waitcnt vmcnt(0)\nglobal_store_dwordx4 v1, v[4:7], s[2:3]",
+            descriptor(target, "0x400")
+        );
+        let found = words(&tools, target, &body);
+        assert_eq!(found[..4], [0x0302_0100, 0x0706_0504, 0, 0], "{}", target.name);
+        assert_eq!(found[16..20], [0x4342_4140, 0x4746_4544, 0x0302_0100, 0], "{}", target.name);
     }
 }
 
