@@ -84,7 +84,9 @@ impl Bank<'_> {
         }
         open |= self.planned(offset, size, to);
         let mut loaded = gather(&self.bytes[offset..offset + size], &self.written[offset..offset + size]);
-        loaded.unwritten |= open;
+        if open != 0 {
+            loaded.unwritten |= to.races.guess(self.key(offset), open, &mut loaded.dwords, to.by);
+        }
         loaded
     }
 
@@ -98,7 +100,7 @@ impl Bank<'_> {
             let fault = self.race(Access::Read, met, to);
             if met.atomic {
                 to.races.suspected = Some((self.key(offset), fault));
-            } else if !to.races.is_trusting() {
+            } else if to.races.marks_reads() {
                 to.races.read.get_or_insert(Raced::Read(fault));
                 open |= ((1 << piece.len()) - 1) << (piece.start - offset);
             }
@@ -133,6 +135,9 @@ impl Bank<'_> {
                 let part = &data[piece.start - offset..piece.end - offset];
                 self.store_piece(piece.clone(), part, poison >> (piece.start - offset), to)?;
             }
+        }
+        if to.races.is_recording() {
+            to.races.replace(self.key(offset), &self.bytes[offset..offset + data.len()]);
         }
         self.put(offset, data, poison);
         Ok(())
@@ -180,6 +185,7 @@ impl Bank<'_> {
             *rounding = differ_by_rounding(old, new);
         }
         if met.conflict.wrote() || met.atomic || to.races.is_full() {
+            to.races.wrote_open = !clean && matches!(self.label, Label::Lds);
             return Err(fault);
         }
         let key = self.key(piece.start);

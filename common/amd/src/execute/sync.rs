@@ -395,6 +395,7 @@ impl Block<'_> {
                     return Err(Raised::at(other, fault));
                 }
                 if self.races.is_trusting() {
+                    self.races.beside = true;
                     return Ok(None);
                 }
                 let (block, number, at) = (self.own.id, wave.number, wave.at.saturating_sub(1));

@@ -32,11 +32,11 @@ const BLOCK_TURN: u64 = 1 << 18;
 const MOST_WAVES: usize = 1024;
 
 /// What met a fault: the wave, the instruction, and the first race that left something open which the wave has read, or any wave.
-struct Stopped {
+pub(super) struct Stopped {
     block: [u32; 3],
     wave: u32,
     at: usize,
-    raised: Box<Raised>,
+    pub raised: Box<Raised>,
     raced: Option<Met>,
     first: Option<Met>,
 }
@@ -56,19 +56,19 @@ struct Resident {
 }
 
 /// One execution of a launch.
-struct Run<'a> {
+pub(super) struct Run<'a> {
     prepared: &'a Prepared<'a>,
     options: &'a Options,
     random: Random,
-    races: Races,
+    pub races: Races,
     starts: Vec<(u32, [u32; 3])>,
-    launch_start: u32,
+    pub launch_start: u32,
     places: Places,
     temporaries: Box<Temporaries>,
     counts: Vec<u64>,
     acted: Vec<bool>,
     without: usize,
-    executed: u64,
+    pub executed: u64,
     hint: usize,
     /// Blocks that have ended, for those to come.
     ended: Vec<Resident>,
@@ -119,9 +119,16 @@ impl Prepared<'_> {
                 let mut second = Run::new(self, memory, options, Races::planned(found, first.launch_start));
                 let Err(stopped) = second.run(memory) else { return Ok(second.report()) };
                 let raced = stopped.raced.clone().or(stopped.first.clone()).filter(|_| stopped.raised.is_unwritten());
-                Err(raced.map_or_else(|| self.verdict(*stopped), |met| self.race(met)))
+                let Some(met) = raced else { return Err(self.verdict(*stopped)) };
+                self.comes_to_the_same(memory, options, &stopped).ok_or_else(|| self.race(met))
             }
-            Some(stopped) => Err(self.unwritten(memory, options, *stopped, (found, first.launch_start))),
+            Some(stopped) => match self.comes_to_the_same(memory, options, &stopped) {
+                Some(report) => Ok(report),
+                None => {
+                    memory.undo();
+                    Err(self.unwritten(memory, options, *stopped, (found, first.launch_start)))
+                }
+            },
         }
     }
 
@@ -182,7 +189,7 @@ impl Prepared<'_> {
 }
 
 impl<'a> Run<'a> {
-    fn new(prepared: &'a Prepared<'a>, memory: &mut Memory, options: &'a Options, mut races: Races) -> Self {
+    pub fn new(prepared: &'a Prepared<'a>, memory: &mut Memory, options: &'a Options, mut races: Races) -> Self {
         memory.renumber();
         races.start = memory.numbers;
         Self {
@@ -203,7 +210,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn report(&self) -> Report {
+    pub fn report(&self) -> Report {
         let prepared = self.prepared;
         let blocks = prepared.launch.grid.iter().map(|size| u64::from(*size)).product();
         let executed_ones = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
@@ -240,7 +247,7 @@ impl<'a> Run<'a> {
         all.filter_map(guarded).collect()
     }
 
-    fn run(&mut self, memory: &mut Memory) -> Result<(), Box<Stopped>> {
+    pub fn run(&mut self, memory: &mut Memory) -> Result<(), Box<Stopped>> {
         let mut blocks = all_blocks(self.prepared.launch.grid);
         self.random.shuffle(&mut blocks);
         let mut blocks: VecDeque<[u32; 3]> = blocks.into();
@@ -269,6 +276,13 @@ impl<'a> Run<'a> {
                     let (raced, first) = (raced.map(|met| *met), self.races.first.take());
                     self.end(memory, &resident.own);
                     let block = resident.own.id;
+                    // What waves write to LDS is not the same, as a race has left open what one of them computes it from.
+                    let cause =
+                        raced.as_ref().or(first.as_ref()).filter(|met| self.races.wrote_open && !met.is_of_lds());
+                    if let Some(Met { fault, block, wave, at, lane }) = cause.cloned() {
+                        let raised = Raised::at(lane, fault);
+                        break Err(Box::new(Stopped { block, wave, at, raised, raced: None, first: None }));
+                    }
                     let is_race = raced.is_some() || first.is_some() || matches!(raised.fault, Fault::Race { .. });
                     // Barriers that some waves left out no longer keep in order what they were to.
                     let site = |at: usize| self.prepared.code.site(at);

@@ -217,3 +217,29 @@ fn a_far_overflow_is_named_by_where_it_began() {
         }
     }
 }
+
+/// Lanes beyond what a block has elements for compute what others do, and store nothing of it, whichever way they go.
+#[test]
+fn a_branch_of_which_nothing_comes_may_hang_on_what_a_race_leaves_open() {
+    let body = |of_it: &str| {
+        format!(
+            "words[t] = 5; barrier(); unsigned x = words[t % 64]; asm volatile(\"\" : \"+v\"(x)); unsigned y = x + 1; \
+             if (x > 40) {{ y = x * 3; asm volatile(\"\" : \"+v\"(y)); }} if (t < 64) words[t] = y + in[t]; {of_it}"
+        )
+    };
+    passes(&body("if (t < 64) out[t] = y;"), 1, |found| found[..64].iter().all(|value| *value == 6));
+    races(&body("out[t] = y;"), 1, is_race);
+    // What decides is the value before the other wave's store, which no launch begins with and no guess meets, or the one behind it.
+    for value in ["5", "6 + t % 64"] {
+        let of_it = format!("if (x == {value}) {{ asm volatile(\"\" : \"+v\"(y)); if (t > 64) out[t] = 7; }}");
+        races(&body(&of_it), 1, is_race);
+    }
+}
+
+/// Waves write the same to LDS, unless one of them has read what another has changed by then.
+#[test]
+fn a_race_in_a_buffer_is_named_and_not_what_comes_of_it_in_lds() {
+    let body = "SHARED unsigned s[64]; words[t] = 5; barrier(); unsigned x = words[t % 64]; asm volatile(\"\" : \"+v\"(x)); \
+         if (t < 64) words[t] = x + 1 + in[t]; s[t % 64] = x; barrier(); out[t] = s[t % 64];";
+    races(body, 1, |fault| matches!(fault, Fault::Race { place: Place::Buffer { name, .. }, .. } if name == "words"));
+}
