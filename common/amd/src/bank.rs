@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::races::{LDS, Raced, Races, are_one_sum, differ_by_rounding};
 use crate::shadow::{Conflict, How, Met, Shadow, Toucher};
 use crate::variables::{Variables, buffer_place};
-use crate::verdict::{Access, Fault, Place, Use};
+use crate::verdict::{Access, Fault, Other, Place, Use};
 
 /// What was read: up to four dwords, and a bit for each byte that nobody wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl Bank<'_> {
     #[inline]
     pub fn store(&mut self, offset: usize, data: &[u8], poison: u16, to: &mut Touching<'_>) -> Result<(), Fault> {
         if poison == 0 && self.is_there(offset, data, to) {
-            return Ok(());
+            return self.is_followed(offset, data.len(), to).map_or(Ok(()), Err);
         }
         if self.shadow.touch(self.bytes.len(), offset, data.len(), true, to.by).is_some() {
             for piece in pieces(offset, data.len()) {
@@ -158,6 +158,14 @@ impl Bank<'_> {
         })
     }
 
+    /// What a store of what is there already comes to, if another wave stores something else there later: that one was met by what counts as a read.
+    fn is_followed(&self, offset: usize, size: usize, to: &mut Touching<'_>) -> Option<Fault> {
+        let open = self.planned(offset, size, to);
+        let Some(Raced::Planned(at)) = to.races.read.take_if(|_| open != 0) else { return None };
+        let (place, other) = (self.place(offset + open.trailing_zeros() as usize), Other::Wave(to.races.of(at)?.wave));
+        Some(Fault::Race { access: Access::Write, place, other, by: None, wrote: true, rounding: false })
+    }
+
     fn store_piece(
         &mut self,
         piece: Range<usize>,
@@ -175,14 +183,14 @@ impl Bank<'_> {
             return Ok(());
         }
         let mut fault = self.race(Access::Write, met, to);
-        if let (Fault::Race { wrote: true, rounding, .. }, true) = (&mut fault, clean)
+        if let (Fault::Race { rounding, wrote, .. }, true) = (&mut fault, clean)
             && let (Some(old), Some(new)) = (self.bytes[piece.clone()].first_chunk(), data.first_chunk())
         {
             let [old, new] = [old, new].map(|bytes| u32::from_le_bytes(*bytes));
             if matches!(self.label, Label::Lds) && are_one_sum(old, new, 0.0) && !met.atomic {
                 return Ok(());
             }
-            *rounding = differ_by_rounding(old, new);
+            *rounding = *wrote && differ_by_rounding(old, new);
         }
         if met.conflict.wrote() || met.atomic || to.races.is_full() {
             to.races.wrote_open = !clean && matches!(self.label, Label::Lds);

@@ -299,6 +299,19 @@ fn values_that_lanes_write_to_one_place_of_lds_may_differ_where_nobody_uses_them
     races(unwritten, 1, |fault| matches!(fault, Fault::Unwritten { .. }));
 }
 
+/// A wave writes what is there already, another one something else: either may stay, in whatever order they come.
+#[test]
+fn a_store_of_what_is_there_races_with_one_of_something_else() {
+    let body = |last: &str| {
+        format!(
+            "SHARED unsigned s[64]; if (t < 64) s[t] = in[t]; barrier(); if (t / 64 == 1) s[t % 64] = in[t % 64]; \
+             if (t / 64 == 2) s[t % 64] = in[{last}]; barrier(); out[t] = s[t % 64];"
+        )
+    };
+    passes(&body("t % 64"), 1, |found| (0..256).all(|t| found[t as usize] == t % 64));
+    races(&body("t"), 1, |fault| in_lds(fault) && matches!(fault, Fault::Race { wrote: true, .. }));
+}
+
 #[test]
 fn a_flag_that_all_set_is_no_race() {
     passes("words[0] = 1; if (in[t] < 1000) out[0] = 1;", 4, |found| found[0] == 1);
