@@ -30,7 +30,7 @@ impl Program {
 #[test]
 fn what_programs_do_besides_is_captured_and_right() {
     let Some(program) = Program::new() else { return };
-    let report = program.captured_wild("words guessed split backward joined partial_sums");
+    let report = program.captured_wild("words guessed split backward joined partial_sums tuned_sums");
     for (function, at, parts) in [
         ("words", 0, &["MODE = \"empty\"", "[solver.words.SHAPE]\n  tuple_2_32 = [2, 32]"][..]),
         ("words", 0, &["fp64 = { dtype = \"fp64\" }", "float_0_125 = 0.125", "text_None = \"None\""]),
@@ -50,6 +50,8 @@ fn what_programs_do_besides_is_captured_and_right() {
         ("joined", 0, &["arguments = [\"inputs_0\", \"inputs_1_0\", { i32 = 3 }, \"out\", { i32 = 200 }]"]),
         // The program made memory for blocks of this size.
         ("partial_sums", 0, &["BLOCK = 128\n", "{ num_stages = 2, num_warps = 4 }"]),
+        // Nothing else is written: what has other parts can not be compared.
+        ("tuned_sums", 0, &["BLOCK = 32, num_stages = 3, num_warps = 2 },\n", "num_warps = 4 },\n]"]),
     ] {
         let spec = program.spec(&report, function, at);
         for part in parts {
@@ -61,8 +63,29 @@ fn what_programs_do_besides_is_captured_and_right() {
         let report = json(&expect(program.bluefin().args(check), 0));
         let candidates = report["candidates"].as_array().unwrap();
         let wrong: Vec<&Value> = candidates.iter().filter(|one| one["result"] != "right").collect();
-        assert!(wrong.is_empty() && candidates.len() == 19, "{target}: {} candidates, {wrong:#?}", candidates.len());
+        assert!(wrong.is_empty() && candidates.len() == 21, "{target}: {} candidates, {wrong:#?}", candidates.len());
     }
+}
+
+/// Each kernel of a program is captured once, whichever of its threads launches it.
+#[test]
+fn threads_that_launch_at_once_are_captured() {
+    let Some(program) = Program::new() else { return };
+    let capture = ["capture", "--triton", "--jit", "-o", "kernels", "--json"];
+    let kernels = "words guessed split joined partial_sums tuned_sums partial_sums";
+    let threads = [("STAND_IN_KERNELS", kernels), ("STAND_IN_THREADS", "1")];
+    let output = expect(&mut program.run(&capture, "wild.py", &threads), 0);
+    let report: Value = serde_json::from_str(text(&output.stderr).lines().last().unwrap()).unwrap();
+    assert_eq!(report["left"], Value::Array(Vec::new()));
+    let captured = |of: &str| report["kernels"].as_array().unwrap().iter().filter(|one| one["function"] == of).count();
+    // Those of `guessed` have three sets of constants, of which the arguments are a part.
+    for (function, count) in
+        [("words", 1), ("guessed", 3), ("split", 1), ("joined", 2), ("partial_sums", 1), ("tuned_sums", 1)]
+    {
+        assert_eq!(captured(function), count, "{function}: {report:#}");
+    }
+    let calls = report["kernels"].as_array().unwrap().iter().filter_map(|one| one["calls"].as_u64());
+    assert_eq!(calls.sum::<u64>(), 4 + 7, "{report:#}");
 }
 
 /// Values come back as the program has them, each set of constants has a config of its own, and hooks stay.

@@ -2,10 +2,11 @@
 part of the tuning key, hooks that set outputs to zero, tuples and functions as arguments, memory that is there for partial sums. Prints the
 config that each launch took, and how often Triton benchmarked.
 
-STAND_IN_KERNELS names them.
+STAND_IN_KERNELS names them. With STAND_IN_THREADS each is launched by a thread of its own, all at once.
 """
 
 import os
+import threading
 
 # Globals that are no tl.constexpr.
 os.environ["TRITON_ALLOW_NON_CONSTEXPR_GLOBALS"] = "1"
@@ -126,6 +127,14 @@ def partial_sums(values, sums, count, BLOCK: tl.constexpr):
     tl.store(sums + tl.program_id(0), tl.sum(tl.load(values + at, mask=at < count, other=0.0)))
 
 
+# With one, and for smaller blocks than it tries.
+@triton.autotune(configs=[config(2, BLOCK=LEAST), config(4, BLOCK=LEAST), config(2, BLOCK=64)], key=["count"])
+@triton.jit
+def tuned_sums(values, sums, count, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(sums + tl.program_id(0), tl.sum(tl.load(values + at, mask=at < count, other=0.0)))
+
+
 def floats(*shape):
     return torch.wave(*shape, dtype=torch.float32)
 
@@ -166,12 +175,26 @@ def run_joined():
 
 
 def run_partial_sums():
-    partial_sums[by("BLOCK", 1000)](floats(1000), torch.empty(8), 1000, BLOCK=128)
+    # The first launches nothing.
+    for count in (0, 1000):
+        partial_sums[by("BLOCK", count)](floats(1000), torch.empty(8), count, BLOCK=128)
+
+
+def run_tuned_sums():
+    tuned_sums[by("BLOCK", 1000)](floats(1000), torch.empty(triton.cdiv(1000, LEAST // 2)), 1000)
 
 
 def main():
-    for name in os.environ["STAND_IN_KERNELS"].split():
-        globals()[f"run_{name}"]()
+    calls = [globals()[f"run_{name}"] for name in os.environ["STAND_IN_KERNELS"].split()]
+    if "STAND_IN_THREADS" in os.environ:
+        at_once = threading.Barrier(len(calls))
+        threads = [threading.Thread(target=lambda call: (at_once.wait(), call()), args=(call,)) for call in calls]
+        for act in (threading.Thread.start, threading.Thread.join):
+            for thread in threads:
+                act(thread)
+    else:
+        for call in calls:
+            call()
     print("benchmarked", torch.benchmarked)
 
 

@@ -23,7 +23,7 @@ import bluefin_sources
 from bluefin_buffers import Buffers
 from bluefin_cache import NotOnDisk
 from bluefin_sources import is_named_tuple, literal
-from bluefin_triton import Left, State, between_events, constants, jit_function, tuning_key, variant
+from bluefin_triton import Empty, Left, State, between_events, constants, jit_function, tuning_key, variant
 from bluefin_tuners import choices, runs_by_itself
 
 FORMAT = 1
@@ -64,7 +64,10 @@ class Capture:
         known = variant(self.state.of(tuner).setdefault(key, {}), given)
         if known is None:
             with self.state.lock:
-                return self.first(original, tuner, key, given, args, kwargs)
+                # Another thread may have been first meanwhile.
+                known = variant(self.state.of(tuner)[key], given)
+                if known is None:
+                    return self.first(original, tuner, key, given, args, kwargs)
         return self.again(known, original, tuner, args, kwargs)
 
     @staticmethod
@@ -164,6 +167,8 @@ class Capture:
 
     def leave_at(self, name, at, error):
         """Notes why something is not captured. Whatever goes wrong here, the launch goes on."""
+        if isinstance(error, Empty):
+            return
         with contextlib.suppress(Exception), self.noting.lock:
             reason = f"{type(error).__name__}: {error}" if isinstance(error, Exception) and not isinstance(error, Left) else str(error)
             if (name, reason) not in self.left:
@@ -366,11 +371,15 @@ class Taken:
         self.given = {name: value for name, value in given.items() if name in tuner.arg_names}
         self.configs = configs
         self.points = [self.point(config) for config in configs]
+        if all(0 in point["grid"] for point in self.points):
+            raise Empty
         target = triton.runtime.driver.active.get_current_target()
         self.target = {"backend": target.backend, "arch": target.arch, "warp_size": target.warp_size}
         self.buffers = Buffers(capture.contents)
         # Of tensor descriptors, by name, as the program has them.
         self.blocks = {}
+        # Params that the lengths of all outputs follow from.
+        self.parted = []
         self.around = bluefin_around.Around(self.function, [self.argument(param) for param in self.function.params])
         self.arguments = self.around.arguments
         asked = [bluefin_hooks.asked(tuner, config, {**self.given, **self.launch_options}, Tracked) for config in configs]
@@ -451,27 +460,36 @@ class Taken:
             return {"name": name, "kind": "descriptor", **view, "nan": nan, "tf32": tf32}
         raise Left(f"argument {name}: found a {type(value).__name__}, expected a tensor, a number or None")
 
-    def leave_out(self):
-        """Has outputs whose length follows from the config be left out of what is compared, if there are others."""
+    def leave_out(self, chosen):
+        """Has outputs whose length follows from the config be left out of what is compared, if there are others. Otherwise configs are left out that
+        have another length than the one that ran."""
         read = {name for point in self.points for name in point["read"]}
         blocks = {name: {config.kwargs.get(name) for config in self.configs} for name in read}
         blocks = {name: min(values) for name, values in blocks.items() if len(values) > 1 and all(type(value) is int for value in values)}
         outputs = {one["name"] for one in self.buffers.found.values() if one["role"] != "input"}
         named = [one["buffer"] for one in self.arguments if "buffer" in one]
         alone = {one["buffer"]: one["name"] for one in self.arguments if one["kind"] == "tensor" and named.count(one["buffer"]) == 1}
-        self.scratch = {
-            name: param for name, param in bluefin_around.reduced(blocks, self.arguments).items()
-            if alone.get(name) == name and self.buffers.role(name) == "output"
-        }
-        if outputs == {*self.scratch}:
+        # The memory may also be for smaller blocks than the list has.
+        in_parts = [
+            {
+                name: param for name, param in bluefin_around.reduced({name: block >> halved for name, block in blocks.items()}, self.arguments).items()
+                if alone.get(name) == name and self.buffers.role(name) == "output"
+            }
+            for halved in range(3)
+        ]
+        self.scratch = in_parts[0]
+        if outputs in [{*found} for found in in_parts]:
+            self.parted = sorted({param for found in in_parts if outputs == {*found} for param in found.values()})
             self.scratch = {}
+            lengths = {name: typed(chosen.kwargs.get(name)) for name in self.parted}
+            self.points = [point for point in self.points if all(point["kwargs"].get(name) == length for name, length in lengths.items())]
         for name in self.scratch:
             self.around.leave_out(name, self.buffers.take_out(name))
 
     def neighbours(self):
         """Grids of what lies beside the configs, by the params that the grid reads; nothing where there is no telling."""
-        if self.scratch:
-            return None, f"lengths of tensors follow from {', '.join(sorted({*self.scratch.values()}))}"
+        if self.scratch or self.parted:
+            return None, f"lengths of tensors follow from {', '.join(sorted({*self.scratch.values(), *self.parted}))}"
         if hasattr(self.tuner, "not_widened"):
             return None, self.tuner.not_widened
         if any(point["computed"] != self.points[0]["computed"] for point in self.points):
@@ -518,7 +536,7 @@ class Taken:
             raise Left("it reads addresses out of memory, where no argument says what lies there")
         roles = bluefin_roles.of(launched, self.arguments)
         self.buffers.settle(self.arguments, roles, set().union(self.tuner.reset_to_zero, *self.zeroed), self.tuner.restore_value)
-        self.leave_out()
+        self.leave_out(chosen)
         if self.around.needed:
             self.sources.put_around(self.around)
         parts = bluefin_cache.parts(self)

@@ -122,7 +122,10 @@ class Launches:
         known = keys.get(plain.key)
         if known is None:
             with self.state.lock:
-                return self.around.first_of_jit(original, plain, keys, args, kwargs)
+                # Another thread may have been first meanwhile.
+                known = keys.get(plain.key)
+                if known is None:
+                    return self.around.first_of_jit(original, plain, keys, args, kwargs)
         known["calls"] += 1
         return self.again(known, original, plain, args, kwargs)
 

@@ -94,6 +94,10 @@ class Left(Exception):
     """A call that can not be captured, and why."""
 
 
+class Empty(Exception):
+    """A launch of no programs, of which Triton makes nothing."""
+
+
 class State:
     """What is known of each autotuner: kept beside it, so that it goes with it."""
 
