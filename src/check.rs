@@ -9,7 +9,6 @@ use std::time::Duration;
 use bluefin_campaign::listing::{Listing, arch_or_target};
 use bluefin_campaign::machine::check::{self, Checked, Checking, RIGHT};
 use bluefin_campaign::machine::itself;
-use bluefin_common::outcome::not_deterministic;
 use bluefin_common::spelled::counted;
 use bluefin_common::target::Target;
 use bluefin_eval_worker::executed::{Executor, ExecutorError};
@@ -166,15 +165,10 @@ impl CheckArgs {
             sheet.row([cell(solver), cell(right), cell(all)]);
         }
         TableArgs::default().print(&sheet)?;
-        let differing: BTreeMap<&str, &[String]> = checked
-            .iter()
-            .filter(|one| !one.not_deterministic.is_empty())
-            .map(|one| (one.problem.as_str(), one.not_deterministic.as_slice()))
-            .collect();
-        for (problem, said) in
-            differing.iter().filter_map(|(problem, outputs)| Some((problem, not_deterministic(outputs)?)))
-        {
-            out::prose(format!("{problem}: {said}; compared within a tolerance that is as much wider"))?;
+        let remarks = checked.iter().map(|one| (one.problem.as_str(), one.remarks()));
+        let remarks: BTreeMap<&str, Vec<String>> = remarks.filter(|(_, all)| !all.is_empty()).collect();
+        for (problem, remark) in remarks.iter().flat_map(|(problem, all)| all.iter().map(move |one| (problem, one))) {
+            out::prose(format!("{problem}: {remark}"))?;
         }
         for one in checked.iter().filter(|one| one.result != RIGHT) {
             let params: String = one.params.iter().map(|(name, value)| format!(" {name}={value}")).collect();

@@ -66,6 +66,7 @@ pub struct Posed {
     /// How far each buffer may be from that: wider where two runs of the reference differ.
     tolerances: Vec<Tolerance>,
     nondeterministic: Vec<String>,
+    unchanged: Vec<String>,
 }
 
 impl Posed {
@@ -73,6 +74,12 @@ impl Posed {
     #[must_use]
     pub fn nondeterministic(&self) -> &[String] {
         &self.nondeterministic
+    }
+
+    /// Outputs that the reference left as they were: whatever a candidate computes of them was not tried.
+    #[must_use]
+    pub fn unchanged(&self) -> &[String] {
+        &self.unchanged
     }
 }
 
@@ -125,7 +132,8 @@ impl Executor {
     pub fn pose(&self, task: Task, data: &[impl AsRef<[u8]>], loaded: &Loaded) -> Attempt<Posed> {
         let before = contents(&task.buffers, data, self.options.seed)?;
         let tolerances = vec![task.tolerance; task.buffers.len()];
-        let mut posed = Posed { task, before, after: Vec::new(), tolerances, nondeterministic: Vec::new() };
+        let mut posed =
+            Posed { task, before, after: Vec::new(), tolerances, nondeterministic: Vec::new(), unchanged: Vec::new() };
         let (after, _) = self.execute(&posed, &posed.task.reference, loaded, None)?;
         for (index, (buffer, after)) in posed.task.buffers.iter().zip(&after).enumerate() {
             let mut elements = after.chunks_exact(buffer.data_type.size());
@@ -137,6 +145,15 @@ impl Executor {
                 }
                 return Err(Failure::new(FailureKind::OutputNotWritten, detail));
             }
+        }
+        let written = posed.task.buffers.iter().zip(posed.before.iter().zip(&after));
+        let written: Vec<_> =
+            written.filter(|(buffer, (before, _))| buffer.role.is_written() && !before.is_empty()).collect();
+        let unchanged = written.iter().filter(|(_, (before, after))| before == after);
+        posed.unchanged = unchanged.map(|(buffer, _)| buffer.name.clone()).collect();
+        if !written.is_empty() && posed.unchanged.len() == written.len() {
+            let detail = format!("no element of {} was changed: these inputs try nothing", posed.unchanged.join(", "));
+            return Err(Failure::new(FailureKind::OutputNotWritten, detail));
         }
         let options = Options { seed: self.options.seed.wrapping_add(1), ..self.options.clone() };
         let other = Self { options, ..self.clone() };

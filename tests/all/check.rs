@@ -214,6 +214,22 @@ fn one_spec_of_a_folder_that_is_torn_is_named_and_the_rest_checked() {
     assert!(error.contains("error: --kernel kernels/b/spec.toml: ") && !error.contains("rejected"), "{error}");
 }
 
+/// Nothing is right of a kernel that leaves all of its outputs as they were; one that leaves some of them is told to.
+#[test]
+fn what_is_left_as_it_was_is_not_tried() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "__global__ void none(float* x, int n) { if (x[threadIdx.x] > 2) x[threadIdx.x] = n; }\n\
+        __global__ void one(float* x, float* y, int n) { if (x[threadIdx.x] > 2) x[threadIdx.x] = n; y[threadIdx.x] += n; }\n";
+    write(folder.path(), "k.cu", source);
+    expect(bluefin().current_dir(folder.path()).args(["init", "k.cu"]), 0);
+    let report = check(folder.path(), &["--kernel", "k_none.toml", "--target", "gfx942"], 1);
+    let none = &report["candidates"][0];
+    assert_eq!(none["result"], "output_not_written", "{report:#}");
+    assert!(none["detail"].as_str().unwrap().contains("no element of x was changed: these inputs try nothing"));
+    let report = check(folder.path(), &["--kernel", "k_one.toml", "--target", "gfx942"], 0);
+    assert_eq!(report["candidates"][0]["unchanged"], serde_json::json!(["x"]), "{report:#}");
+}
+
 #[test]
 fn what_can_not_be_executed_is_said() {
     let folder = tempfile::tempdir().unwrap();

@@ -13,6 +13,7 @@ use bluefin_common::digest::Digest;
 use bluefin_common::failure::{Attempt, Failure, FailureKind};
 use bluefin_common::job::Job;
 use bluefin_common::metrics::PipelineMetrics;
+use bluefin_common::outcome::not_deterministic;
 use bluefin_common::problem::Problem;
 use bluefin_common::session::{Session, Stage};
 use bluefin_common::store::{Artifacts as _, Blobs as _, Sessions as _};
@@ -59,6 +60,9 @@ pub struct Checked {
     /// Outputs in which two runs of the reference differed: it was compared within a tolerance that is as much wider.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_deterministic: Vec<String>,
+    /// Outputs that the reference left as they were, in which nothing was tried.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unchanged: Vec<String>,
     /// What came of leaving out, one at a time, what keeps it right; only where that was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mutants: Vec<MutantRow>,
@@ -83,6 +87,19 @@ pub struct MutantRow {
     /// What is wrong without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+}
+
+impl Checked {
+    /// What is to be told of the outputs that it was compared in.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let differing = not_deterministic(&self.not_deterministic);
+        let differing = differing.map(|said| format!("{said}; compared within a tolerance that is as much wider"));
+        let unchanged = self.unchanged.join(", ");
+        let unchanged = (!unchanged.is_empty())
+            .then(|| format!("the reference leaves {unchanged} as it was: what is computed there was not tried"));
+        differing.into_iter().chain(unchanged).collect()
+    }
 }
 
 impl From<Mutant> for MutantRow {
@@ -204,6 +221,13 @@ pub fn session(target: &Target) -> anyhow::Result<Session> {
 /// What the result of a candidate is called that is right.
 pub const RIGHT: &str = "right";
 
+/// Outputs of a reference of which something is to be told.
+#[derive(Default)]
+struct Said {
+    not_deterministic: Vec<String>,
+    unchanged: Vec<String>,
+}
+
 /// What came of a candidate that is right.
 type Tried = (Executed, Vec<Mutant>);
 
@@ -231,11 +255,11 @@ fn workshop(store: Arc<SqliteStore>, slots: usize) -> anyhow::Result<Workshop> {
 impl Bench {
     async fn check(self: &Arc<Self>, job: Job, mutates: bool, done: &impl Fn(u64)) -> anyhow::Result<Vec<Checked>> {
         let Compiled { task, description, built } = self.compile_all(&job).await?;
-        let (results, not_deterministic) = match task {
+        let (results, Said { not_deterministic, unchanged }) = match task {
             TaskRef::Inline(task) => self.execute(*task, &built, mutates).await?,
             // No jobs follow here, so that none is a blob.
             TaskRef::None | TaskRef::Blob(_) => {
-                (built.into_iter().map(|built| built.and_then(|_| Err(no_task()))).collect(), Vec::new())
+                (built.into_iter().map(|built| built.and_then(|_| Err(no_task()))).collect(), Said::default())
             }
         };
         done(results.len() as u64);
@@ -251,8 +275,8 @@ impl Bench {
             };
             let mutants = mutants.into_iter().map(MutantRow::from).collect();
             let (problem, solver) = (job.problem.label(), candidate.solver.clone());
-            let not_deterministic = not_deterministic.clone();
-            Checked { problem, solver, params, result, detail, instructions, not_deterministic, mutants }
+            let (not_deterministic, unchanged) = (not_deterministic.clone(), unchanged.clone());
+            Checked { problem, solver, params, result, detail, instructions, not_deterministic, unchanged, mutants }
         };
         Ok(job.candidates.iter().zip(results).map(checked).collect())
     }
@@ -274,13 +298,13 @@ impl Bench {
         self.on_cpu(reach).await
     }
 
-    /// Executes the reference, then all candidates, each on a CPU; also outputs in which two runs of the reference differ.
+    /// Executes the reference, then all candidates, each on a CPU; also what the reference says of its outputs.
     async fn execute(
         self: &Arc<Self>,
         task: Task,
         built: &[Attempt<Built>],
         mutates: bool,
-    ) -> anyhow::Result<(Vec<Attempt<Tried>>, Vec<String>)> {
+    ) -> anyhow::Result<(Vec<Attempt<Tried>>, Said)> {
         let slot = self.slot(task.encode()?.0);
         let posed = slot.get_or_try_init(|| self.pose(task)).await?.clone();
         let mut code = Vec::new();
@@ -293,7 +317,10 @@ impl Bench {
             Ok(posed) => posed,
             Err(Failure { kind, detail }) => {
                 let failure = Failure::new(kind, format!("the reference: {detail}"));
-                return Ok((built.iter().map(|built| built.clone().and(Err(failure.clone()))).collect(), Vec::new()));
+                return Ok((
+                    built.iter().map(|built| built.clone().and(Err(failure.clone()))).collect(),
+                    Said::default(),
+                ));
             }
         };
         let mut results: Vec<Attempt<Tried>> =
@@ -320,7 +347,8 @@ impl Bench {
                 *place = result?;
             }
         }
-        Ok((results, posed.nondeterministic().to_vec()))
+        let said = Said { not_deterministic: posed.nondeterministic().to_vec(), unchanged: posed.unchanged().to_vec() };
+        Ok((results, said))
     }
 
     /// Where the task of that digest is, or will be.

@@ -183,5 +183,12 @@ fn strange(posed: &Posed, inputs: &[usize], round: u64) -> Posed {
             }
         }
     }
-    Posed { task: posed.task.clone(), before, after: Vec::new(), tolerances: Vec::new(), nondeterministic: Vec::new() }
+    Posed {
+        task: posed.task.clone(),
+        before,
+        after: Vec::new(),
+        tolerances: Vec::new(),
+        nondeterministic: Vec::new(),
+        unchanged: Vec::new(),
+    }
 }
