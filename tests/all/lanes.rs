@@ -48,15 +48,19 @@ fn groups_of_cuda() {
         .chain((0..64).map(|t| t % 4 + 40));
     right(&Known::integers(values), "people.cu", "found", CUDA, kernel);
 
-    let folder = tempfile::tempdir().unwrap();
+    // A grid of one block waits for itself; of several the wait fails as an assert would.
+    let kernel = "#include <cooperative_groups.h>\n__global__ void found(int* out) {\n    __shared__ int x;\n    if (threadIdx.x == 0) x = 1;\n    \
+        cooperative_groups::this_grid().sync();\n    if (threadIdx.x == 63) out[0] = x;\n}\n";
     let known = Known::integers([1]);
-    let kernel = "#include <cooperative_groups.h>\n__global__ void found(int* out) {\n    \
-        cooperative_groups::this_grid().sync();\n    out[0] = 1;\n}\n";
+    right(&known, "people.cu", "found", CUDA, kernel);
+    let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "people.cu", &known.source(CUDA, kernel));
-    write(folder.path(), "spec.toml", &known.spec("people.cu", "found"));
+    let spec = known.spec("people.cu", "found");
+    let (before, behind) = spec.rsplit_once("grid = [1]").unwrap();
+    write(folder.path(), "spec.toml", &format!("{before}grid = [2]{behind}"));
     let report = check(folder.path(), "gfx942", 1);
     let detail = report["candidates"][0]["detail"].as_str().unwrap();
-    assert!(detail.contains("grid.sync() needs a cooperative launch, which no spec has"), "{detail}");
+    assert!(detail.contains("an assert fails (trap 121)") && detail.contains("(people.cu:"), "{detail}");
 }
 
 /// What kernels use of CUB: in the order of threads, also where the join does not commute.

@@ -48,6 +48,9 @@ BLUEFIN_BOTH bluefin_bfloat __low2bfloat16(bluefin_bfloat2 x) { return x.x; }
 BLUEFIN_BOTH bluefin_bfloat __high2bfloat16(bluefin_bfloat2 x) { return x.y; }
 BLUEFIN_ADDS(bluefin_bfloat, bluefin_bfloat2)
 
+BLUEFIN_RAW(__nv_bfloat16_raw, bluefin_bfloat)
+using __hip_bfloat16_raw = __nv_bfloat16_raw;
+
 // A file for both includes either header, whatever its dialect is taken for.
 using __nv_bfloat16 = bluefin_bfloat;
 using nv_bfloat16 = bluefin_bfloat;

@@ -1,4 +1,4 @@
-// Cooperative groups: blocks, tiles of a power of two lanes, and the grid without its barrier.
+// Cooperative groups: blocks, tiles of a power of two lanes, and the grid, whose barrier is for one block.
 #pragma once
 
 #include "bluefin/gpu.h"
@@ -49,9 +49,11 @@ struct grid_group {
     }
     BLUEFIN_MEMBER static unsigned long long thread_rank() { return block_rank() * thread_block::size() + bluefin_rank(); }
     BLUEFIN_MEMBER static dim3 group_dim() { return gridDim; }
-    BLUEFIN_MEMBER static bool is_valid() { return false; }
-    template <bool is_there = false> BLUEFIN_MEMBER static void sync() {
-        static_assert(is_there, "grid.sync() needs a cooperative launch, which no spec has");
+    BLUEFIN_MEMBER static bool is_valid() { return gridDim.x * gridDim.y * gridDim.z == 1; }
+    // No spec has a cooperative launch: a grid of one block waits for itself.
+    BLUEFIN_MEMBER static void sync() {
+        if (!is_valid()) __assert_fail("grid.sync() with one block", "", 0, "");
+        __syncthreads();
     }
 };
 BLUEFIN_DEVICE grid_group this_grid() { return {}; }

@@ -5,7 +5,16 @@
 
 using __half = _Float16;
 using half = __half;
-using __half_raw = __half;
+
+// The bits of T, which a field has.
+#define BLUEFIN_RAW(raw, T)                                                          \
+    struct raw {                                                                     \
+        unsigned short x;                                                            \
+        raw() = default;                                                             \
+        BLUEFIN_MEMBER_OF_BOTH raw(T of) : x(bluefin_bits<unsigned short>(of)) {}    \
+        BLUEFIN_MEMBER_OF_BOTH operator T() const { return bluefin_bits<T>(x); }     \
+    };
+BLUEFIN_RAW(__half_raw, __half)
 
 template <class T> using bluefin_two = T __attribute__((ext_vector_type(2)));
 
@@ -125,7 +134,13 @@ template <class T> using bluefin_two = T __attribute__((ext_vector_type(2)));
 
 BLUEFIN_PAIR(__half2, __half)
 using half2 = __half2;
-using __half2_raw = __half2;
+struct __half2_raw {
+    unsigned short x, y;
+    __half2_raw() = default;
+    BLUEFIN_MEMBER_OF_BOTH __half2_raw(__half2 of)
+        : x(bluefin_bits<unsigned short>(of.x)), y(bluefin_bits<unsigned short>(of.y)) {}
+    BLUEFIN_MEMBER_OF_BOTH operator __half2() const { return {bluefin_bits<__half>(x), bluefin_bits<__half>(y)}; }
+};
 BLUEFIN_SIXTEEN(__half, __half2)
 BLUEFIN_BOTH __half __hfma(__half a, __half b, __half c) { return __builtin_fmaf16(a, b, c); }
 BLUEFIN_BOTH __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
@@ -208,7 +223,7 @@ template <class T> BLUEFIN_DEVICE T bluefin_add_half(T* to, T value) {
     }
 }
 #define BLUEFIN_ADDS(T, pair)                                                                              \
-    BLUEFIN_DEVICE pair atomicAdd(pair* to, pair value) { return bluefin_add_pair(to, value); }            \
-    BLUEFIN_DEVICE T atomicAdd(T* to, T value) { return bluefin_add_half(to, value); }                     \
+    BLUEFIN_YIELDS BLUEFIN_DEVICE pair atomicAdd(pair* to, pair value) { return bluefin_add_pair(to, value); } \
+    BLUEFIN_YIELDS BLUEFIN_DEVICE T atomicAdd(T* to, T value) { return bluefin_add_half(to, value); }       \
     BLUEFIN_YIELDS BLUEFIN_DEVICE pair unsafeAtomicAdd(pair* to, pair value) { return atomicAdd(to, value); }
 BLUEFIN_ADDS(__half, __half2)
