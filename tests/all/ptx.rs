@@ -177,3 +177,33 @@ __global__ void found(int* out) {
     let all = |most, more| (0..128).map(move |at| product(at / 8, at % 8, most) + more);
     right(&Known::integers(all(16, 1).chain(all(8, 0))), "people.cu", "found", CUDA, kernel);
 }
+
+/// Numbers of several words, whose carries go from one instruction of a statement to the next, and shifts of two words.
+#[test]
+fn carries_of_ptx() {
+    let kernel = r#"__global__ void found(int* out) {
+    const unsigned t = threadIdx.x, big = 0xffffffffu - t / 2;
+    unsigned low, high, top;
+    asm("add.cc.u32 %0, %3, %4;\n\taddc.cc.u32 %1, %3, %3;\n\taddc.u32 %2, 0, 0;" : "=r"(low), "=r"(high), "=r"(top) : "r"(big), "r"(40u));
+    const unsigned long long sum = (unsigned long long)big + 40, next = 2ull * big + (sum >> 32);
+    out[t] = low == (unsigned)sum && high == (unsigned)next && top == (unsigned)(next >> 32);
+    asm("{sub.cc.u32 %0, %2, %3; subc.u32 %1, 0, 0;}" : "=r"(low), "=r"(high) : "r"(t), "r"(20u));
+    out[64 + t] = (int)low + (int)high * 1000;
+    asm("mad.lo.cc.u32 %0, %2, %3, %2;\n\tmadc.hi.u32 %1, %2, %3, 7;" : "=r"(low), "=r"(high) : "r"(big), "r"(t + 2));
+    const unsigned long long product = (unsigned long long)big * (t + 2) + big + (7ull << 32);
+    out[128 + t] = ((unsigned long long)high << 32 | low) == product;
+    unsigned long long wide, upper;
+    asm("add.cc.u64 %0, %2, %2; addc.u64 %1, 0, 0;" : "=l"(wide), "=l"(upper) : "l"(1ull << 63 | t));
+    out[192 + t] = (int)wide + 100 * (int)upper;
+    asm("shf.l.wrap.b32 %0, %1, %2, %3;" : "=r"(low) : "r"(0x80000001u), "r"(t), "r"(33u));
+    asm("shf.r.clamp.b32 %0, %1, %2, %3;" : "=r"(high) : "r"(16u), "r"(t), "r"(t < 32 ? 4u : 40u));
+    out[256 + t] = low + 1000 * (high & 0xff);
+}
+"#;
+    let values = std::iter::repeat_n(1, 64)
+        .chain((0..64).map(|t| t - 20 - if t < 20 { 1000 } else { 0 }))
+        .chain(std::iter::repeat_n(1, 64))
+        .chain((0..64).map(|t| 2 * t + 100))
+        .chain((0..64).map(|t| 2 * t + 1 + 1000 * if t < 32 { 1 } else { t }));
+    right(&Known::integers(values), "people.cu", "found", CUDA, kernel);
+}

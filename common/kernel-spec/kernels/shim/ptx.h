@@ -86,6 +86,21 @@ BLUEFIN_DEVICE unsigned bluefin_logic(unsigned a, unsigned b, unsigned c, unsign
     }
     return found;
 }
+// Sums with the carry of one before, which is that of the next then.
+template <class T> BLUEFIN_DEVICE T bluefin_sum(T a, T b, unsigned& carry) {
+    const T plain = a + b, sum = plain + carry;
+    carry = plain < a || sum < plain;
+    return sum;
+}
+template <class T> BLUEFIN_DEVICE T bluefin_difference(T a, T b, unsigned& borrow) {
+    const T plain = a - b, left = plain - borrow;
+    borrow = a < b || plain < borrow;
+    return left;
+}
+BLUEFIN_DEVICE int bluefin_upper(int a, int b) { return __mulhi(a, b); }
+BLUEFIN_DEVICE unsigned bluefin_upper(unsigned a, unsigned b) { return __umulhi(a, b); }
+BLUEFIN_DEVICE long long bluefin_upper(long long a, long long b) { return __mul64hi(a, b); }
+BLUEFIN_DEVICE unsigned long long bluefin_upper(unsigned long long a, unsigned long long b) { return __umul64hi(a, b); }
 // What is beyond a type's numbers becomes the nearest of them, and what is no number 0, or the upper bit of 64.
 template <class T> BLUEFIN_DEVICE constexpr T bluefin_most() {
     return T(-1) < 0 ? (T)(~0ull >> (65 - sizeof(T) * 8)) : (T)~0ull;

@@ -1,6 +1,7 @@
 //! Inline PTX of CUDA files. A statement whose instructions are known here gets words of C++ beside it, which AMD's GPUs compile in its place:
 //! `bluefin_inline(asm("..." : ...), ...)`. Others stay as they are.
 
+mod carries;
 mod instructions;
 mod operands;
 mod words;
@@ -14,7 +15,7 @@ use operands::Operands;
 /// The macro of `bluefin/ptx.h`.
 const MACRO: &str = "bluefin_inline";
 /// Bytes of a statement's text at most.
-const MOST_TEXT: usize = 4096;
+const MOST_TEXT: usize = 16384;
 
 /// `text` with words beside each statement of PTX that is understood. Statements may stand in macros.
 pub(crate) fn with_ptx(text: &str) -> String {
@@ -139,6 +140,9 @@ fn body(ptx: &str, mut operands: Operands) -> Option<String> {
     let plain: String =
         ptx.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n");
     let mut words = operands.declared();
+    if plain.contains(".cc.") {
+        words += carries::DECLARED;
+    }
     let mut open = 0_usize;
     let mut rest = plain.trim();
     while let Some(first) = rest.chars().next() {

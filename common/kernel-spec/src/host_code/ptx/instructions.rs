@@ -1,6 +1,7 @@
 //! Instructions of PTX in C++, by the PTX ISA: what each computes, not how fast. Copies that a kernel would wait for are there at once.
 
-use super::operands::{Operands, whole};
+use super::carries::{self, carried};
+use super::operands::{Operands, list, type_of, whole};
 use super::words::is_known;
 
 /// An instruction: the words of its name, and its operands.
@@ -24,6 +25,12 @@ pub(super) fn statement(text: &str, operands: &mut Operands) -> Option<String> {
         return None;
     }
     let instruction = Instruction { words: name.split('.').collect(), operands: list(rest) };
+    // One of another statement is nowhere.
+    let carries = instruction.has(carries::LEAVES);
+    if instruction.words.first().is_some_and(|name| carries::takes(name)) && !operands.has_carry {
+        return None;
+    }
+    operands.has_carry |= carries;
     instruction.translated(operands).map(|words| words + " ")
 }
 
@@ -34,42 +41,9 @@ fn registers(text: &str, operands: &mut Operands) -> Option<String> {
     list(names).into_iter().map(|name| operands.register(name, type_)).collect()
 }
 
-/// The operands of an instruction.
-fn list(text: &str) -> Vec<&str> {
-    let mut depth = 0_i32;
-    let parts = text.split(|found: char| {
-        match found {
-            '{' | '[' | '(' => depth += 1,
-            '}' | ']' | ')' => depth -= 1,
-            _ => {}
-        }
-        found == ',' && depth == 0
-    });
-    parts.map(str::trim).filter(|part| !part.is_empty()).collect()
-}
-
 /// The elements of `{a, b}`.
 fn elements(operand: &str) -> Option<Vec<&str>> {
     operand.strip_prefix('{')?.strip_suffix('}').map(list)
-}
-
-fn type_of(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "pred" => "bool",
-        "b8" | "u8" => "unsigned char",
-        "s8" => "signed char",
-        "b16" | "u16" => "unsigned short",
-        "s16" => "short",
-        "b32" | "u32" => "unsigned",
-        "s32" => "int",
-        "b64" | "u64" => "unsigned long long",
-        "s64" => "long long",
-        "f16" => "_Float16",
-        "f16x2" => "bluefin_halves",
-        "f32" => "float",
-        "f64" => "double",
-        _ => return None,
-    })
 }
 
 /// The type in which numbers of a type are added: those with a sign without it, as PTX's have no bounds to go beyond.
@@ -122,6 +96,7 @@ impl Instruction<'_> {
             "mov" if self.operands.iter().any(|operand| operand.starts_with('{')) => return self.packed(all),
             "shfl" => return self.shuffled(all),
             "setp" => return self.compared(all),
+            _ if carries::is_one(&self.words) => return carried(&self.words, &self.operands, all),
             _ => {}
         }
         let (type_, kind) = self.type_()?;
@@ -134,7 +109,7 @@ impl Instruction<'_> {
         let one = || value(0).filter(|_| from.len() == 1);
         let three = || Some((value(0)?, value(1)?, value(2)?)).filter(|_| from.len() == 3);
         let count = match name {
-            "selp" | "bfe" | "mad" => 3,
+            "selp" | "bfe" | "mad" | "shf" => 3,
             "bfi" | "lop3" => 4,
             "shl" | "shr" => 2,
             "activemask" => 0,
@@ -221,6 +196,11 @@ impl Instruction<'_> {
                 format!("__byte_perm({a}, {b}, {selector})")
             }
             "lop3" => format!("bluefin_logic({}, {}, {}, {})", value(0)?, value(1)?, value(2)?, value(3)?),
+            "shf" => {
+                let clamps = if self.has("clamp") { "c" } else { "" };
+                let to = self.words.get(1).filter(|to| matches!(**to, "l" | "r"))?;
+                format!("__funnelshift_{to}{clamps}({}, {}, {})", value(0)?, value(1)?, value(2)?)
+            }
             "activemask" => return all.write(to, "unsigned", "__activemask()"),
             _ => return None,
         };

@@ -5,6 +5,40 @@ use std::fmt::Write as _;
 
 use super::super::Token;
 
+/// The type of C++ that a type of PTX is.
+pub(super) fn type_of(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "pred" => "bool",
+        "b8" | "u8" => "unsigned char",
+        "s8" => "signed char",
+        "b16" | "u16" => "unsigned short",
+        "s16" => "short",
+        "b32" | "u32" => "unsigned",
+        "s32" => "int",
+        "b64" | "u64" => "unsigned long long",
+        "s64" => "long long",
+        "f16" => "_Float16",
+        "f16x2" => "bluefin_halves",
+        "f32" => "float",
+        "f64" => "double",
+        _ => return None,
+    })
+}
+
+/// The operands of an instruction.
+pub(super) fn list(text: &str) -> Vec<&str> {
+    let mut depth = 0_i32;
+    let parts = text.split(|found: char| {
+        match found {
+            '{' | '[' | '(' => depth += 1,
+            '}' | ']' | ')' => depth -= 1,
+            _ => {}
+        }
+        found == ',' && depth == 0
+    });
+    parts.map(str::trim).filter(|part| !part.is_empty()).collect()
+}
+
 /// An operand of a statement.
 struct Operand {
     name: Option<String>,
@@ -24,6 +58,8 @@ pub(super) struct Operands {
     all: Vec<Operand>,
     written: usize,
     registers: BTreeMap<String, Register>,
+    /// Whether an instruction left a carry.
+    pub(super) has_carry: bool,
 }
 
 impl Operands {

@@ -33,9 +33,14 @@ const NAMES: [&str; 28] = [
 ];
 
 /// Names, what may stand between one and its type, and the types. Denormals are kept where `ftz` would make zeros of them.
-const TYPED: [(&str, &str, &str); 56] = [
+const TYPED: [(&str, &str, &str); 62] = [
     ("mov", "", "pred b16 b32 b64 u16 u32 u64 s16 s32 s64 f32 f64"),
     ("add", "", "u16 u32 u64 s16 s32 s64"),
+    ("add", "cc", "u32 u64 s32 s64"),
+    ("addc", "cc", "u32 u64 s32 s64"),
+    ("sub", "cc", "u32 u64 s32 s64"),
+    ("subc", "cc", "u32 u64 s32 s64"),
+    ("madc", "lo hi cc", "u32 u64 s32 s64"),
     ("add", "rn ftz", "f16 f16x2 f32"),
     ("add", "rn", "f64"),
     ("sub", "", "u16 u32 u64 s16 s32 s64"),
@@ -46,7 +51,7 @@ const TYPED: [(&str, &str, &str); 56] = [
     ("mul", "wide", "u16 u32 s16 s32"),
     ("mul", "rn ftz", "f16 f16x2 f32"),
     ("mul", "rn", "f64"),
-    ("mad", "lo", "u32 u64 s32 s64"),
+    ("mad", "lo hi cc", "u32 u64 s32 s64"),
     ("mad", "wide", "u16 u32 s16 s32"),
     ("mad", "rn ftz", "f32"),
     ("mad", "rn", "f64"),
@@ -83,6 +88,7 @@ const TYPED: [(&str, &str, &str); 56] = [
     ("max", "ftz", "f16 f16x2 f32"),
     ("shl", "", "b16 b32 b64"),
     ("shr", "", "b16 b32 b64 u16 u32 u64 s16 s32 s64"),
+    ("shf", "l r wrap clamp", "b32"),
     ("selp", "", "b16 b32 b64 u16 u32 u64 s16 s32 s64 f32 f64"),
     ("bfe", "", "u32 s32 u64 s64"),
     ("bfi", "", "b32 b64"),
@@ -137,8 +143,6 @@ mod tests {
         for name in [
             "add.sat.s32",
             "add.rz.f32",
-            "add.cc.u32",
-            "addc.u32",
             "cvt.rn.relu.f16.f32",
             "cvt.rz.f16.f32",
             "cvt.rn.satfinite.f16.f32",
@@ -148,7 +152,6 @@ mod tests {
             "fma.rn.sat.f32",
             "fma.rn.relu.f16",
             "mul.sat.f32",
-            "mad.lo.cc.u32",
             "mad.hi.sat.s32",
             "rcp.approx.ftz.f64",
             "setp.ne.and.u32",
@@ -171,6 +174,9 @@ mod tests {
         }
         for name in [
             "add.s32",
+            "add.cc.u32",
+            "madc.hi.cc.u32",
+            "shf.l.wrap.b32",
             "cvt.rn.f16x2.f32",
             "cvt.rni.sat.s8.f32",
             "cp.async.ca.shared.global.L2::128B",
