@@ -93,7 +93,9 @@ fn what_a_kernel_needs_may_be_anywhere_in_its_project() {
     }
     write(folder.path(), "README.md", "");
     write(&folder.path().join("src/common"), "types.h", "#include \"more.h\"\n");
-    write(&folder.path().join("src/common"), "more.h", "typedef float real;\n");
+    // It is called like one of a library.
+    write(&folder.path().join("src/common"), "more.h", "#include \"cublas_real.h\"\n");
+    write(&folder.path().join("include/tools"), "cublas_real.h", "typedef float real;\n");
     write(&folder.path().join("include/tools"), "step.h", "#define STEP 3\n");
     let launch = "#include \"first kernels/my scale.cu\"\ntemplate <int Size> void go(int n) { scale<Size><<<1, 2 * Size>>>(n, p, q); }\n\
         void host() { const int size = 32; go<size>(7); }\n";
@@ -112,7 +114,7 @@ fn what_a_kernel_needs_may_be_anywhere_in_its_project() {
     };
     let (said, written) = spec(&["my scale.cu", "-o", "spec.toml"]);
     assert!(!said.contains("not beside it") && !said.contains("as the text spells"), "{said}");
-    let includes = "includes = [\"../../include/tools/step.h\", \"../common/more.h\", \"../common/types.h\"]";
+    let includes = "includes = [\"../../include/tools/cublas_real.h\", \"../../include/tools/step.h\", \"../common/more.h\", \"../common/types.h\"]";
     for part in [includes, "SCALE_N\"\n  values = [32]", "block = [\"2 * SCALE_N\"]", "in_size = 1192"] {
         assert!(written.contains(part), "{part}\n{written}");
     }
@@ -183,6 +185,8 @@ fn templates_get_what_they_compile_with() {
         y[i] = s[N - 1 - threadIdx.y][N - 1 - threadIdx.x];\n}\n\
         __global__ void late(const float* x, float* y, int from, int n) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x + from;\n    \
         if (i < n) y[i] = x[i];\n}\n\
+        template <class In, class Join, class T> __global__ void folds(const T* x, T* y, int n, In in, Join join) {\n    \
+        int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) y[i] = join(in(x[i]), y[i]);\n}\n\
         #define LAUNCH(kernel, type) kernel<type><<<1, 64>>>(x, y, n)\nvoid host(int n) {\n    LAUNCH(cast, Wide);\n    auto f = bounded<96>;\n    \
         const int side = 8;\n    dim3 threads(side, side), grid(n / side, n / side);\n    \
         if (side == 16) square<16><<<grid, threads>>>(x, y, n); else square<8><<<grid, threads>>>(x, y, n);\n}\n";
@@ -190,6 +194,7 @@ fn templates_get_what_they_compile_with() {
     for (entry, part) in [
         ("cast", "entry = \"cast<Wide>\""),
         ("fold", "entry = \"fold<float, bluefin_function>\""),
+        ("folds", "entry = \"folds<bluefin_function, bluefin_function, float>\""),
         ("bounded", "name = \"unused\"\ntype = \"FP32\"\nlength = \"n\"  # how many elements\nrole = \"input\""),
         ("bounded", "block = [\"BOUNDED_N\"]"),
         ("square", "name = \"SQUARE_N\"\n  values = [8]"),
@@ -446,6 +451,23 @@ fn kernels_that_compute_other_things_have_specs_of_their_own() {
     }
     // Nothing is overwritten.
     expect(bluefin().current_dir(folder.path()).args(["init", "k.cu"]), 1);
+}
+
+/// Macros open namespaces, and a kernel is defined outside of the one that declares it.
+#[test]
+fn kernels_are_found_in_their_namespaces() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = "(const float* x, float* y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 2 * x[i]; }";
+    let header = "#define BEGIN namespace own {\n#define END }\nBEGIN\ninline int host() { return unknown(); }\n\
+        __global__ void twice(const float* x, float* y, int n);\nEND\n";
+    write(folder.path(), "k.h", header);
+    write(
+        folder.path(),
+        "k.cu",
+        &format!("#include \"k.h\"\n__global__ void own::twice{map}\nBEGIN\n__global__ void sum{map}\nEND\n"),
+    );
+    expect(bluefin().current_dir(folder.path()).args(["init", "k.cu", "-o", "spec.toml"]), 0);
+    assert_eq!(checked(folder.path())["right"], 2);
 }
 
 /// A fault of a kernel as its file launches it is what the draft shows, and not a launch without it.

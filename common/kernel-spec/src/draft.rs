@@ -261,8 +261,12 @@ impl Draft {
             Language::Python => (BTreeMap::from([(name.to_string(), text.to_string())]), Vec::new()),
             Language::Gpu | Language::C => files::of(name, text, &beside, elsewhere),
         };
+        let opening = host_code::namespace_macros(files.values().map(String::as_str));
+        let opened = |text: &String| host_code::with_namespace_macros(text, &opening);
         let texts: Vec<String> = match language {
-            Language::Gpu | Language::C => files.values().map(|text| host_code::without_disabled(text)).collect(),
+            Language::Gpu | Language::C => {
+                files.values().map(opened).map(|text| host_code::without_disabled(&text)).collect()
+            }
             Language::Python => Vec::new(),
         };
         let mut kernels: Vec<Kernel> = match language {

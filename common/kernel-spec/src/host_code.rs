@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use heads::{Block, KEEPING, Values, block_behind, is_specialisation, without_template};
 pub(super) use marks::{host_macros, marks, without_calls};
-pub(super) use namespaces::{namespaces, with_namespaces};
+pub(super) use namespaces::{namespace_macros, namespaces, with_namespace_macros, with_namespaces};
 pub(super) use ptx::with_ptx;
 pub(super) use reached::unreached;
 use reached::{parentheses, without_arguments};

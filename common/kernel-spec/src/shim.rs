@@ -298,6 +298,11 @@ pub(super) fn is_header(name: &str) -> bool {
     text_of(name).is_some()
 }
 
+/// Whether a header is one of a library by the beginning of its name alone, as one of a project may be that uses it: `cublas_tools.h`.
+pub(super) fn is_called_alike(name: &str) -> bool {
+    !name.contains('/') && HEADERS.iter().all(|(known, _)| *known != name)
+}
+
 /// The dialect of a bundle's files, if the shim is among them.
 pub(super) fn dialect(files: &BTreeMap<String, String>) -> Option<Dialect> {
     let has = |name| files.contains_key(name);
@@ -310,8 +315,11 @@ pub(super) fn dialect(files: &BTreeMap<String, String>) -> Option<Dialect> {
 
 /// The libraries for hosts whose headers are among a bundle's files, with nothing or only a part of them in it.
 pub(super) fn libraries(files: &BTreeMap<String, String>) -> Vec<String> {
-    let names = files.keys().filter(|name| LIBRARIES.iter().any(|library| name.starts_with(library)));
-    names.cloned().collect()
+    let is_library = |name: &str| LIBRARIES.iter().any(|library| name.starts_with(library));
+    // One of the project may be called like those of a library.
+    let are_ours =
+        |(name, text): &(&String, &String)| is_library(name) && text_of(name).is_some_and(|own| own == **text);
+    files.iter().filter(are_ours).map(|(name, _)| name.clone()).collect()
 }
 
 /// The includes that were left out of the files of a bundle, as they are in no file of the spec.
@@ -331,12 +339,14 @@ pub(super) fn of_machine(files: &BTreeMap<String, String>) -> Vec<String> {
 pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str, named: &str) {
     let known = |name: &str| files.contains_key(name) || is_header(name);
     let of_include = |from: &str, name: &str| {
-        if known(name) || is_of_machine(name) {
+        let names = || files.keys().map(String::as_str);
+        let is_own = !files.contains_key(name) && is_called_alike(name) && ending_with(name, names()).is_some();
+        if known(name) && !is_own || is_of_machine(name) {
             return Include::Kept;
         }
-        let names = || files.keys().map(String::as_str);
         let elsewhere = || ending_with(name, names()).or_else(|| within(name, names()));
-        match places(from, name).into_iter().find(|place| known(place)).or_else(elsewhere) {
+        let has = |place: &String| if is_own { files.contains_key(place) } else { known(place) };
+        match places(from, name).into_iter().find(has).or_else(elsewhere) {
             Some(place) => Include::Renamed(place),
             None if joined("", name).is_some_and(|path| path == name) => {
                 Include::NotBeside { machine: format!("{OF_MACHINE}{name}") }
@@ -370,10 +380,12 @@ pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str, named
     }
     let is_hip = wanted.iter().any(is_of_hip) || wanted.is_empty() && names_hip();
     let mut waiting: Vec<String> = wanted.into_iter().chain([if is_hip { HIP } else { CUDA }.to_string()]).collect();
-    let macros = host_code::marks(files.values().map(String::as_str));
-    let of_host = host_code::host_macros(files.values().map(String::as_str));
-    let declared = host_code::namespaces(files.values().map(String::as_str));
-    let one_sided = host_code::one_sided(files.values().map(String::as_str));
+    let opening = host_code::namespace_macros(files.values().map(String::as_str));
+    let opened = |(name, text): (&String, &String)| (name.clone(), host_code::with_namespace_macros(text, &opening));
+    let opened: BTreeMap<String, String> = files.iter().map(opened).collect();
+    let texts = || opened.values().map(String::as_str);
+    let (macros, of_host) = (host_code::marks(texts()), host_code::host_macros(texts()));
+    let (declared, one_sided) = (host_code::namespaces(texts()), host_code::one_sided(texts()));
     let changed = |(name, text): (&String, &String)| match name.as_str() {
         PRELUDE => (name.clone(), text.clone()),
         _ => {
@@ -385,7 +397,7 @@ pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str, named
             (name.clone(), if is_hip { named } else { host_code::with_ptx(&named) })
         }
     };
-    let texts: BTreeMap<String, String> = files.iter().map(changed).collect();
+    let texts: BTreeMap<String, String> = opened.iter().map(changed).collect();
     *files = texts;
     let own = files.iter().filter(|(name, _)| *name != PRELUDE).map(|(name, text)| (name.clone(), text.clone()));
     let own: BTreeMap<String, String> = own.collect();

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use bluefin_kernel_spec::draft::{Draft, Kernel, Language, is_included};
 use bluefin_kernel_spec::source_text;
@@ -18,6 +19,9 @@ const MOST_BESIDE: usize = 2;
 const FUNCTION: &str = "bluefin_function";
 const MOST_FUNCTIONS: usize = 4;
 
+/// Other files and types are tried for so long: a unit of many headers takes seconds each time.
+const MOST_TRYING: Duration = Duration::from_secs(120);
+
 /// Puts clang's types in the place of those that the text spells. A file of `folder` that does not compile alone gets headers of other folders of its
 /// project, or gives way to one beside it that includes it and does compile; templates that do not compile get other types. What is left to be
 /// told is returned.
@@ -26,6 +30,7 @@ const MOST_FUNCTIONS: usize = 4;
 /// A machine that can start no compiler now. A file that does not compile is no error.
 pub fn settle(draft: &mut Draft, folder: &Path) -> Result<Vec<String>, Error> {
     let project = Project::of(folder);
+    let begun = Instant::now();
     learn(draft, &project);
     let mut found = resolve(draft)?;
     if !found.is_whole
@@ -35,14 +40,14 @@ pub fn settle(draft: &mut Draft, folder: &Path) -> Result<Vec<String>, Error> {
         (*draft, found) = (other, of_other);
     }
     if !found.is_whole {
-        if let Some((whole, of_whole)) = including(draft, folder, &project)? {
+        if let Some((whole, of_whole)) = including(draft, folder, &project, begun)? {
             let mut remarks = of_whole.remarks;
             let (part, source) = (draft.source(), whole.source());
             remarks.push(format!("{part} does not compile alone: the spec's source is {source}, which includes it"));
             *draft = whole;
             return Ok(remarks);
         }
-        let (is_other, unknown) = try_types(draft)?;
+        let (is_other, unknown) = try_types(draft, begun)?;
         if is_other {
             found = resolve(draft)?;
         }
@@ -68,11 +73,16 @@ fn with_headers(draft: &Draft, folder: &Path, project: &Project) -> Result<Optio
     if other.includes() == draft.includes() {
         return Ok(None);
     }
-    let known = |kernel: &Kernel| draft.kernels.iter().any(|known| known.name == kernel.name);
+    let known = |kernel: &Kernel| draft.kernels.iter().any(|known| is_same(&kernel.name, &known.name));
     other.kernels.retain(known);
     learn(&mut other, project);
     let found = resolve(&mut other)?;
     Ok(Some((other, found)))
+}
+
+/// Whether a kernel is the one that a file alone calls `bare`: a header may have the macro that opens its namespace.
+fn is_same(name: &str, bare: &str) -> bool {
+    name.strip_suffix(bare).is_some_and(|before| before.is_empty() || before.ends_with("::"))
 }
 
 /// The draft of a file of `folder` with headers of other folders.
@@ -102,24 +112,26 @@ fn resolve(draft: &mut Draft) -> Result<Types, Error> {
 const MAX_TRIED: usize = 12;
 
 /// The draft of a file of `folder` that includes that of `draft`, itself or by way of others, and has what its kernels need.
-fn including(draft: &Draft, folder: &Path, project: &Project) -> Result<Option<(Draft, Types)>, Error> {
+fn including(draft: &Draft, folder: &Path, project: &Project, begun: Instant) -> Result<Option<(Draft, Types)>, Error> {
     let kernels: Vec<&str> = draft.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     let mut known = vec![draft.source().to_string()];
     let mut waiting = VecDeque::from(sources_with(folder, draft.source()));
-    while let Some((source, text)) = waiting.pop_front().filter(|_| known.len() <= MAX_TRIED) {
+    while let Some((source, text)) =
+        waiting.pop_front().filter(|_| known.len() <= MAX_TRIED && begun.elapsed() < MOST_TRYING)
+    {
         if known.contains(&source) {
             continue;
         }
         waiting.extend(sources_with(folder, &source));
         known.push(source.clone());
         let mut whole = whole(&source, &text, folder, project);
-        whole.kernels.retain(|kernel| kernels.contains(&kernel.name.as_str()));
+        whole.kernels.retain(|kernel| kernels.iter().any(|known| is_same(&kernel.name, known)));
         if whole.kernels.is_empty() {
             continue;
         }
         learn(&mut whole, project);
         let mut found = resolve(&mut whole)?;
-        if !found.is_whole && try_types(&mut whole)?.0 {
+        if !found.is_whole && try_types(&mut whole, begun)?.0 {
             found = resolve(&mut whole)?;
         }
         if found.is_whole {
@@ -149,10 +161,13 @@ fn read(path: &Path) -> std::io::Result<String> {
 
 /// Looks for types with which the templates compile that do not compile with those that were taken. Whether a draft is another now, and what is to
 /// be told of those that compile with none.
-fn try_types(draft: &mut Draft) -> Result<(bool, Vec<String>), Error> {
+fn try_types(draft: &mut Draft, begun: Instant) -> Result<(bool, Vec<String>), Error> {
     let (mut changed, mut unknown) = (false, Vec::new());
     for index in 0..draft.kernels.len() {
         let compiles = |draft: &Draft| {
+            if begun.elapsed() > MOST_TRYING {
+                return Ok(false);
+            }
             let entry: Vec<String> = draft.kernels.get(index).map(Kernel::instance).into_iter().collect();
             // What a type needs is reached by its name.
             match types::of_kernels(&draft.bundle(), draft.source(), draft.defines(), &entry) {
@@ -175,6 +190,11 @@ fn try_types(draft: &mut Draft) -> Result<(bool, Vec<String>), Error> {
                 break;
             }
             found = compiles(draft)?;
+        }
+        // Or several of them are: what a row's elements become, and how they are joined.
+        for count in 2..MOST_FUNCTIONS {
+            let is_function = |draft: &mut Draft| (0..count).all(|at| draft.set_one_unknown(index, at, FUNCTION));
+            found = found || draft.set_unknown(index, "float") && is_function(draft) && compiles(draft)?;
         }
         changed |= found;
         if let (false, Some(before), Some(kernel)) = (found, before, draft.kernels.get_mut(index)) {

@@ -129,16 +129,27 @@ fn declared(words: &[Token<'_>], before: &[Token<'_>]) -> Option<Kernel> {
         }
         depth == 0
     })?;
-    let name = words.get(open.checked_sub(1)?)?.text;
-    if !name.starts_with(|first: char| first.is_alphabetic() || first == '_') {
+    let is_name = |text: &str| text.starts_with(|first: char| first.is_alphabetic() || first == '_');
+    let mut name = words.get(open.checked_sub(1)?)?.text.to_string();
+    if !is_name(&name) {
         return None;
+    }
+    // It may be defined outside of the namespace that declares it.
+    let mut before_name = words.get(..open - 1)?;
+    while let [rest @ .., outer, first, second] = before_name
+        && first.text == ":"
+        && second.text == ":"
+        && is_name(outer.text)
+    {
+        name = format!("{}::{name}", outer.text);
+        before_name = rest;
     }
     let template = template(before);
     let parameters = parts_of(words.get(open + 1..close)?);
     let parameters =
         parameters.into_iter().filter(|part| part.first().is_some_and(|first| first.text != "void" || part.len() > 1));
     let parameters = parameters.enumerate().map(|(index, part)| parameter(part, index, &template)).collect();
-    Some(Kernel { name: name.to_string(), template, parameters, ..Kernel::default() })
+    Some(Kernel { name, template, parameters, ..Kernel::default() })
 }
 
 /// What is in `template <...>`.

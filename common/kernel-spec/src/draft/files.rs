@@ -39,7 +39,8 @@ pub(super) fn of(
             let new = places.iter().filter(|place| !files.contains_key(*place));
             new.filter_map(|place| Some((place.clone(), beside(place)?))).next()
         };
-        let is_shims = shim::is_header(&include) || shim::is_header(shim::plain(&include));
+        let is_shims = !shim::is_called_alike(shim::plain(&include)) && shim::is_header(shim::plain(&include))
+            || include.contains('/') && shim::is_header(&include);
         let elsewhere = || {
             let may_be = !is_shims && !shim::is_of_machine(&include) && others < MOST_ELSEWHERE && bytes < MOST_BYTES;
             if may_be { elsewhere(&path, &include) } else { None }

@@ -148,7 +148,7 @@ fn standing_for_of(mut waiting: Vec<(String, Vec<String>)>, is_one: impl Fn(&[St
 }
 
 /// The name of a macro and the words that it stands for.
-fn definition(line: &str) -> Option<(String, Vec<String>)> {
+pub(super) fn definition(line: &str) -> Option<(String, Vec<String>)> {
     let text = line.strip_prefix("define")?.trim_start().replace("\\\r\n", " ").replace("\\\n", " ");
     let end = text.find(|found: char| !found.is_alphanumeric() && found != '_').unwrap_or(text.len());
     let (name, mut rest) = text.split_at(end);
