@@ -102,7 +102,8 @@ impl Solver {
     /// # Errors
     /// If that has no value.
     pub fn compile_cost(&self, params: &[Value], scope: &Scope) -> Result<f64, SpecError> {
-        Ok(self.value(self.compile_cost.as_ref(), params, scope)?.unwrap_or(0.0))
+        let Some(cost) = &self.compile_cost else { return Ok(0.0) };
+        cost.float(&mut self.values(params, scope))
     }
 
     /// Whether an analytic model of the architecture says something of its points: [`Self::cost`].
@@ -117,14 +118,13 @@ impl Solver {
     /// # Errors
     /// If that has no value.
     pub fn cost(&self, params: &[Value], scope: &Scope) -> Result<Option<f64>, SpecError> {
-        self.value(self.cost.as_ref(), params, scope)
+        self.cost.as_ref().map(|cost| cost.of(&mut self.values(params, scope))).transpose()
     }
 
-    fn value(&self, of: Option<&Expression>, params: &[Value], scope: &Scope) -> Result<Option<f64>, SpecError> {
-        let Some(expression) = of else { return Ok(None) };
+    fn values(&self, params: &[Value], scope: &Scope) -> Values {
         let mut values = scope.values.clone();
         self.params.iter().zip(params).for_each(|(param, value)| push(&mut values, &param.name, value));
-        expression.float(&mut values).map(Some)
+        values
     }
 }
 

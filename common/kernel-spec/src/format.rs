@@ -120,6 +120,8 @@ pub(super) struct RawSpace {
     pub(super) constraints: Vec<String>,
     /// Of solvers that say none.
     pub(super) cost: Option<Scalar>,
+    #[serde(default)]
+    pub(super) cost_let: Vec<String>,
 }
 
 /// A file of spaces, which several specs share.
@@ -148,6 +150,8 @@ pub(super) struct RawSolver {
     pub(super) workspace: Scalar,
     pub(super) compile_cost: Option<Scalar>,
     pub(super) cost: Option<Scalar>,
+    #[serde(default)]
+    pub(super) cost_let: Vec<String>,
     #[serde(default)]
     pub(super) constraints: Vec<String>,
     #[serde(default)]

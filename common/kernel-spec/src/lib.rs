@@ -10,6 +10,7 @@ mod bundle;
 mod candidates;
 mod condition;
 mod constant;
+mod cost;
 mod data;
 pub mod draft;
 mod error;
@@ -71,6 +72,7 @@ use bluefin_common::value::Value;
 use bluefin_common::wire::{self, Body, Message, WireError};
 use bytes::Bytes;
 use condition::Condition;
+use cost::Cost;
 use expression::Expression;
 use points::Points;
 use structure::StructureSpec;
@@ -201,7 +203,7 @@ pub struct Solver {
     defines: BTreeMap<String, Expression>,
     workspace: Expression,
     compile_cost: Option<Expression>,
-    cost: Option<Expression>,
+    cost: Option<Cost>,
     launches: Vec<LaunchSpec>,
 }
 

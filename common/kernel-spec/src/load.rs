@@ -235,16 +235,17 @@ impl Loader<'_> {
 
     fn lets(&self, raw: &RawSpec, names: &mut Names) -> Result<Vec<(String, Expression)>, SpecError> {
         self.list("let", raw.lets.len(), 0, MAX_LIST)?;
-        let mut lets = Vec::with_capacity(raw.lets.len());
-        for (index, text) in raw.lets.iter().enumerate() {
-            let field = format!("let[{index}]");
-            let (name, right) = text.split_once('=').ok_or_else(|| self.invalid(&field, text, "name = expression"))?;
-            let name = name.trim();
-            let expression = Expression::parse(right.trim(), self.places.at(&field), names)?;
-            self.declare(names, name, &field)?;
-            lets.push((name.to_string(), expression));
-        }
-        Ok(lets)
+        let lines = raw.lets.iter().enumerate();
+        lines.map(|(index, text)| self.line_of_let(text, &format!("let[{index}]"), names)).collect()
+    }
+
+    /// `name = expression`, where the name is new.
+    fn line_of_let(&self, text: &str, field: &str, names: &mut Names) -> Result<(String, Expression), SpecError> {
+        let (name, right) = text.split_once('=').ok_or_else(|| self.invalid(field, text, "name = expression"))?;
+        let name = name.trim();
+        let expression = Expression::parse(right.trim(), self.places.at(field), names)?;
+        self.declare(names, name, field)?;
+        Ok((name.to_string(), expression))
     }
 
     fn buffers(&self, raw: &RawSpec, names: &Names) -> Result<Vec<BufferSpec>, SpecError> {

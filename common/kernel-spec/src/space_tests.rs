@@ -70,6 +70,29 @@ fn a_model_ranks_points_in_the_words_of_the_solver_or_else_of_its_space() {
         error.starts_with("kernel spec spaces.toml, line 2: space.wide.cost: `WIDER`: unknown variable"),
         "{error}"
     );
+
+    // Values that a cost is written with: a solver may have others than its space, and some of its own.
+    let written = "cost_let = [\"wide = TILE * 2\", \"least = min(wide, n)\"]\ncost = \"least + 1\"";
+    assert_eq!(costs("", written).unwrap(), [Some(513.0), Some(1001.0)]);
+    assert_eq!(costs("cost_let = [\"wide = WIDTH\"]", written).unwrap(), [Some(3.0); 2]);
+    assert_eq!(costs("cost_let = [\"w = WIDTH\"]\ncost = \"w * TILE\"", written).unwrap(), [Some(512.0), Some(1024.0)]);
+    for (own, of_space, expected) in [
+        ("cost_let = [\"wide = WIDER\"]", written, "solver[1].cost_let[0]: `WIDER`: unknown variable"),
+        (
+            "cost_let = [\"TILE = 1\"]",
+            written,
+            "solver[1].cost_let[0]: found \"TILE\", expected a name that is not taken",
+        ),
+        (
+            "",
+            "cost_let = [\"wide\"]\ncost = \"1\"",
+            "space.wide.cost_let[0]: found \"wide\", expected name = expression",
+        ),
+        ("cost_let = [\"wide = 1\"]", "", "solver[1].cost_let[0]: found \"wide = 1\", expected a cost that it is for"),
+    ] {
+        let error = costs(own, of_space).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 #[test]

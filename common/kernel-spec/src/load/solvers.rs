@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::spaces::{Space, Spaces};
 use super::{Loader, MAX_LIST, Names};
 use crate::condition::Condition;
+use crate::cost::Cost;
 use crate::error::SpecError;
 use crate::expression::Expression;
 use crate::format::{
@@ -146,17 +147,28 @@ impl Loader<'_> {
         })
     }
 
-    /// What a model says of a point: in the solver's words, else in those of its space.
+    /// What a model says of a point: in the solver's words, else in those of its space, whose values a solver may have others for.
     fn cost(
         &self,
         raw: &RawSolver,
         field: &str,
         space: Option<&Space<'_>>,
         names: &Names,
-    ) -> Result<Option<Expression>, SpecError> {
-        let of_space = || space.and_then(|space| Some((space.loader, space.field.as_str(), space.raw.cost.as_ref()?)));
-        let said = raw.cost.as_ref().map(|cost| (self, field, cost)).or_else(of_space);
-        said.map(|(loader, field, cost)| loader.expression(cost, &format!("{field}.cost"), names)).transpose()
+    ) -> Result<Option<Cost>, SpecError> {
+        let of_space = space.and_then(|space| Some((space.loader, space.field.as_str(), space.raw.cost.as_ref()?)));
+        let said = raw.cost.as_ref().map(|cost| (self, field, cost)).or(of_space);
+        let Some((loader, place, value)) = said else {
+            return match raw.cost_let.first() {
+                None => Ok(None),
+                Some(line) => Err(self.invalid(&format!("{field}.cost_let[0]"), line, "a cost that it is for")),
+            };
+        };
+        let mut names = names.clone();
+        let lines =
+            Space::lines_of_cost(space.filter(|_| raw.cost.is_none()), (self, field.to_string(), &raw.cost_let))?;
+        let lets = lines.iter().map(|(loader, field, line)| loader.line_of_let(line, field, &mut names));
+        let lets = lets.collect::<Result<_, _>>()?;
+        Ok(Some(Cost { lets, value: loader.expression(value, &format!("{place}.cost"), &names)? }))
     }
 
     fn constraints(

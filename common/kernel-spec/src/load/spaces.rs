@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Loader;
+use super::{Loader, MAX_LIST};
 use crate::Bundle;
 use crate::error::SpecError;
 use crate::format::{self, RawParam, RawSpace, RawSpaces, RawSpec};
@@ -57,18 +57,45 @@ impl<'a> Spaces<'a> {
 impl<'a> Space<'a> {
     /// Its params and those of a solver: what both have is as the solver has it, what the solver adds comes last.
     pub(super) fn merged(space: Option<&Self>, solver: Vec<Field<'a, RawParam>>) -> Vec<Field<'a, RawParam>> {
-        let mut merged = Vec::new();
-        if let Some(space) = space {
+        let of_space = space.into_iter().flat_map(|space| {
             let fields = space.raw.param.iter().enumerate();
-            merged.extend(fields.map(|(index, raw)| (space.loader, format!("{}.param[{index}]", space.field), raw)));
-        }
-        let common = merged.len();
-        for own in solver {
-            match merged.iter_mut().take(common).find(|(_, _, param)| param.name == own.2.name) {
-                Some(place) => *place = own,
-                None => merged.push(own),
-            }
-        }
-        merged
+            fields.map(|(index, raw)| (space.loader, format!("{}.param[{index}]", space.field), raw))
+        });
+        merged(of_space.collect(), solver, |one, other| one.name == other.name)
     }
+
+    /// The lines of `cost_let` of a space and a solver, likewise: what both name is as the solver has it.
+    pub(super) fn lines_of_cost<'l>(
+        space: Option<&Self>,
+        solver: Field<'l, Vec<String>>,
+    ) -> Result<Vec<Field<'l, String>>, SpecError>
+    where
+        'a: 'l,
+    {
+        let lines = |(loader, field, lines): Field<'l, Vec<String>>| {
+            loader.list(&format!("{field}.cost_let"), lines.len(), 0, MAX_LIST)?;
+            let fields = lines.iter().enumerate();
+            Ok(fields.map(|(index, line)| (loader, format!("{field}.cost_let[{index}]"), line)).collect())
+        };
+        let of_space =
+            space.map(|space| lines((space.loader, space.field.clone(), &space.raw.cost_let))).transpose()?;
+        let name = |line: &String| line.split('=').next().map(|name| name.trim().to_string());
+        Ok(merged(of_space.unwrap_or_default(), lines(solver)?, |one, other| name(one) == name(other)))
+    }
+}
+
+/// The fields of a space and those of a solver: what both have is as the solver has it, what the solver adds comes last.
+fn merged<'a, T>(
+    of_space: Vec<Field<'a, T>>,
+    solver: Vec<Field<'a, T>>,
+    same: impl Fn(&T, &T) -> bool,
+) -> Vec<Field<'a, T>> {
+    let (common, mut merged) = (of_space.len(), of_space);
+    for own in solver {
+        match merged.iter_mut().take(common).find(|(_, _, known)| same(known, own.2)) {
+            Some(place) => *place = own,
+            None => merged.push(own),
+        }
+    }
+    merged
 }

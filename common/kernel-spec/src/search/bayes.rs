@@ -87,7 +87,7 @@ impl Search for Bayes {
             .into_iter()
             .map(|other| Lessons::of(&other.tried, &coordinates, &differences.place(&other.variables)))
             .collect();
-        let pool = Pool::of(ask, &own.incumbents(), &elsewhere(&others), &coordinates)?;
+        let mut pool = Pool::of(ask, &own.incumbents(), &elsewhere(&others), &coordinates)?;
         let lessons = own.with(&others);
         // The default of a kernel spec.
         let mut next = if is_first { ask.space.first(1)? } else { Vec::new() };
@@ -95,6 +95,7 @@ impl Search for Bayes {
             next.extend(cold::promising(ask.space, &pool, ask.n.saturating_sub(next.len()))?);
         }
         next.extend(similar);
+        pool.leave_out(&next);
         let wanted = ask.n.saturating_sub(next.len());
         let under_way: Vec<Vec<f64>> =
             ask.under_way.iter().filter_map(|candidate| coordinates.place(&candidate.params)).collect();

@@ -10,7 +10,7 @@ use bluefin_common::session::Stage;
 /// come to is up to some times its best, and what more come to says more. `docs/search.md`
 const BEHIND: [(usize, f64); 3] = [(8, 2.5), (16, 1.6), (usize::MAX, 1.3)];
 /// The same of one whose first candidates a model of the architecture chose: they are nearer to its best.
-const BEHIND_BY_MODEL: [(usize, f64); 6] = [(2, 2.0), (4, 1.6), (6, 1.4), (8, 1.15), (16, 1.1), (usize::MAX, 1.05)];
+const BEHIND_BY_MODEL: [(usize, f64); 6] = [(2, 2.0), (4, 1.45), (6, 1.25), (8, 1.1), (16, 1.05), (usize::MAX, 1.03)];
 /// The same of one that was further behind than [`NEAR`] in all like problems, of which there are [`LIKE`] or more.
 const BEHIND_IN_LIKE_ONES: [(usize, f64); 2] = [(4, 1.4), (usize::MAX, 1.08)];
 /// How many times slower than the best of all solvers the best of one may be and come close to winning.
@@ -191,13 +191,14 @@ mod tests {
             (3, 90.0, Some(1.0), 2),
             (3, 1.7, None, 0),
             (3, 1.4, None, usize::MAX),
-            (4, 1.5, None, 0),
-            (4, 1.3, None, 1),
+            (4, 1.3, None, 0),
+            (4, 1.2, None, 1),
             (4, 1.1, None, usize::MAX),
-            (6, 1.2, None, 0),
-            (6, 1.1, None, usize::MAX),
-            (8, 1.12, None, 0),
-            (16, 1.08, None, 0),
+            (6, 1.12, None, 0),
+            (6, 1.08, None, usize::MAX),
+            (8, 1.06, None, 0),
+            (8, 1.04, None, usize::MAX),
+            (16, 1.04, None, 0),
             (99, 1.0, None, usize::MAX),
         ] {
             let contest = contest(candidates, Some(own_ms));

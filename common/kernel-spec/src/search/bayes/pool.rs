@@ -68,6 +68,16 @@ impl Pool {
         Ok(pool)
     }
 
+    /// Leaves out `taken`, which a round has already.
+    pub fn leave_out(&mut self, taken: &[Candidate]) {
+        let stays: Vec<bool> = self.candidates.iter().map(|one| !taken.contains(one)).collect();
+        self.near = stays.iter().take(self.near).filter(|stays| **stays).count();
+        retain(&mut self.candidates, &stays);
+        retain(&mut self.places, &stays);
+        retain(&mut self.foreseen, &stays);
+        retain(&mut self.compiled, &stays);
+    }
+
     fn add(
         &mut self,
         candidates: impl IntoIterator<Item = Candidate>,
@@ -83,6 +93,12 @@ impl Pool {
             }
         }
     }
+}
+
+/// Those of `items` that stay.
+fn retain<T>(items: &mut Vec<T>, stays: &[bool]) {
+    let mut stays = stays.iter();
+    items.retain(|_| stays.next().is_some_and(|stays| *stays));
 }
 
 /// Another one for each round.
