@@ -63,7 +63,7 @@ impl InitArgs {
         if !draft.has_buffers() {
             let missing = draft.missing().join(" ");
             let missing = if missing.is_empty() { missing } else { format!("; not in its project: {missing}") };
-            bail!("{file}: found no kernel that takes a pointer, expected one: a spec has buffers{missing}");
+            bail!("{file}: found no kernel whose text has a pointer, expected one: a spec has buffers{missing}");
         }
         // Who names kernels wants them together.
         let divides = self.entry.is_empty();

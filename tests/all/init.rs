@@ -238,7 +238,7 @@ fn what_is_missing_is_named() {
         "#include <eye/mat.hpp>\n#include \"eye/view.hpp\"\n__global__ void dim(eye::View<float> of) { of(0) = 0; }\n";
     write(folder.path(), "dim.cu", source);
     let said = text(&expect(bluefin().current_dir(folder.path()).args(["init", "dim.cu"]), 1).stderr);
-    let expected = "dim.cu: found no kernel that takes a pointer, expected one: a spec has buffers; not in its project: eye/mat.hpp eye/view.hpp";
+    let expected = "dim.cu: found no kernel whose text has a pointer, expected one: a spec has buffers; not in its project: eye/mat.hpp eye/view.hpp";
     assert!(said.contains(expected), "{said}");
 }
 
@@ -458,13 +458,15 @@ fn kernels_that_compute_other_things_have_specs_of_their_own() {
 fn kernels_are_found_in_their_namespaces() {
     let folder = tempfile::tempdir().unwrap();
     let map = "(const float* x, float* y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 2 * x[i]; }";
-    let header = "#define BEGIN namespace own {\n#define END }\nBEGIN\ninline int host() { return unknown(); }\n\
+    let header = "#define NAME own\n#define BEGIN namespace NAME {\n#define END }\nBEGIN\ninline int host() { return unknown(); }\n\
         __global__ void twice(const float* x, float* y, int n);\nEND\n";
     write(folder.path(), "k.h", header);
     write(
         folder.path(),
         "k.cu",
-        &format!("#include \"k.h\"\n__global__ void own::twice{map}\nBEGIN\n__global__ void sum{map}\nEND\n"),
+        &format!(
+            "#include \"k.h\"\n__global__ void own::twice{map}\nnamespace NAME {{\n__global__ void sum{map}\n}}\n"
+        ),
     );
     expect(bluefin().current_dir(folder.path()).args(["init", "k.cu", "-o", "spec.toml"]), 0);
     assert_eq!(checked(folder.path())["right"], 2);

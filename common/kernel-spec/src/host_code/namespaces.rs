@@ -57,40 +57,75 @@ fn used<'a>(behind: &[Token<'a>]) -> Option<&'a str> {
     }
 }
 
-/// The macros of `texts` that open a namespace or close one, `#define BEGIN namespace own {`, and what they stand for, where all definitions of one say the
-/// same.
-pub(crate) fn namespace_macros<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeMap<String, String> {
-    let mut found: BTreeMap<String, Option<String>> = BTreeMap::new();
+/// Macros by which files write their namespaces.
+pub(crate) struct NamespaceMacros {
+    /// Those that open one or close one, `#define BEGIN namespace own {`, and what they stand for.
+    opening: BTreeMap<String, String>,
+    /// What those stand for that are a name, `#define NAME own`.
+    names: BTreeMap<String, String>,
+}
+
+/// Names that stand for names that stand for names.
+const MOST_NAMES: usize = 4;
+
+/// The macros of `texts` that stand for namespaces, where all definitions of one say the same.
+pub(crate) fn namespace_macros<'a>(texts: impl Iterator<Item = &'a str>) -> NamespaceMacros {
+    let (mut opening, mut names) = (BTreeMap::new(), BTreeMap::new());
     for line in texts.flat_map(directives) {
         let Some((name, words)) = definition(line) else { continue };
         let has_arguments = line.split_once(name.as_str()).is_some_and(|(_, behind)| behind.starts_with('('));
         let is_plain = |word: &String| is_word(word) || matches!(word.as_str(), ":" | "{" | "}");
         let has = |wanted: &str| words.iter().any(|word| word == wanted);
-        let is_one = !has_arguments
-            && words.iter().all(is_plain)
-            && (has("{") && words.iter().any(|word| word == "namespace") || has("}") && !has("{"));
-        let body = is_one.then(|| words.join(" ").replace(": :", "::"));
-        let known = found.entry(name).or_insert_with(|| body.clone());
-        if *known != body {
-            *known = None;
+        let is_one = !has_arguments && words.iter().all(is_plain);
+        let opens = is_one && (has("{") && has("namespace") || has("}") && !has("{"));
+        let is_name = is_one && !words.is_empty() && !has("{") && !has("}");
+        for (found, is_it) in [(&mut opening, opens), (&mut names, is_name)] {
+            let body = is_it.then(|| words.join(" ").replace(": :", "::").replace(" :: ", "::"));
+            let known: &mut Option<String> = found.entry(name.clone()).or_insert_with(|| body.clone());
+            if *known != body {
+                *known = None;
+            }
         }
     }
-    found.into_iter().filter_map(|(name, body)| Some((name, body?))).collect()
+    let known = |found: BTreeMap<String, Option<String>>| -> BTreeMap<String, String> {
+        found.into_iter().filter_map(|(name, body)| Some((name, body?))).collect()
+    };
+    let mut macros = NamespaceMacros { opening: known(opening), names: known(names) };
+    let opening = macros.opening.iter().map(|(name, body)| (name.clone(), macros.with_names(body)));
+    macros.opening = opening.collect();
+    macros
 }
 
-/// `text` with what such `macros` stand for in their place, by which its braces are all there.
-pub(crate) fn with_namespace_macros(text: &str, macros: &BTreeMap<String, String>) -> String {
-    if macros.is_empty() {
-        return text.to_string();
+impl NamespaceMacros {
+    /// `body` in which names of namespaces are those that macros stand for.
+    fn with_names(&self, body: &str) -> String {
+        let mut last = "";
+        let word = |word| {
+            let before = std::mem::replace(&mut last, word);
+            if before == "namespace" { self.name(word) } else { word }
+        };
+        body.split(' ').map(word).collect::<Vec<_>>().join(" ")
     }
+
+    /// What a name behind `namespace` stands for.
+    fn name<'a>(&'a self, word: &'a str) -> &'a str {
+        (0..MOST_NAMES).fold(word, |name, _| self.names.get(name).map_or(name, String::as_str))
+    }
+}
+
+/// `text` with what such `macros` stand for in their place, by which its braces are all there, and its namespaces have the names of their symbols.
+pub(crate) fn with_namespace_macros(text: &str, macros: &NamespaceMacros) -> String {
     let mut changed = String::with_capacity(text.len());
-    let mut from = 0;
+    let (mut from, mut last) = (0, "");
     for token in tokens(text) {
-        if let Some(body) = macros.get(token.text) {
+        let name = if last == "namespace" { macros.name(token.text) } else { token.text };
+        let body = macros.opening.get(token.text).map_or(name, String::as_str);
+        if body != token.text {
             changed.push_str(text.get(from..token.at).unwrap_or_default());
             changed.push_str(body);
             from = token.at + token.text.len();
         }
+        last = token.text;
     }
     changed + text.get(from..).unwrap_or_default()
 }
@@ -102,12 +137,14 @@ mod tests {
     #[test]
     fn macros_open_namespaces() {
         let text = "#define INNER own\n#define BEGIN namespace INNER { namespace a::b {\n#define END } }\n#define OTHER {\n#define CALL(x) namespace x {\n\
-            #define TWO namespace one {\n#define TWO namespace two {\nBEGIN inline int f() { return 1; } END\n";
+            #define TWO namespace one {\n#define TWO namespace two {\nBEGIN inline int f() { return 1; } END\nnamespace INNER { int INNER; }\n";
         let macros = namespace_macros([text].into_iter());
-        assert_eq!(macros.keys().collect::<Vec<_>>(), ["BEGIN", "END"]);
+        assert_eq!(macros.opening.keys().collect::<Vec<_>>(), ["BEGIN", "END"]);
         let changed = with_namespace_macros(text, &macros);
         assert!(
-            changed.ends_with("\nnamespace INNER { namespace a :: b { inline int f() { return 1; } } }\n"),
+            changed.ends_with(
+                "\nnamespace own { namespace a::b { inline int f() { return 1; } } }\nnamespace own { int INNER; }\n"
+            ),
             "{changed}"
         );
         assert_eq!(changed.lines().count(), text.lines().count());
