@@ -61,3 +61,37 @@ fn macros_that_are_tried_shape_the_launch() {
     write(folder.path(), "spec.toml", &tried);
     assert_eq!(checked(folder.path(), &["--size", "width=45,height=77"], 0)["right"], 6);
 }
+
+#[test]
+fn blocks_may_be_sizes_and_launches_go_by_way_of_pointers() {
+    let folder = tempfile::tempdir().unwrap();
+    let counts = "__global__ void counts(const unsigned* ids, int* out, int bins, int n) {\n    __shared__ int seen[64];\n    \
+        seen[threadIdx.x] = 0;\n    __syncthreads();\n    for (int i = threadIdx.x; i < n; i += blockDim.x) atomicAdd(&seen[ids[i] % bins], 1);\n    \
+        __syncthreads();\n    out[threadIdx.x] = seen[threadIdx.x];\n}\n\
+        void host(Tensor ids, Tensor out) {\n    int count = out.size(0);\n    counts<<<1, count>>>(ids.data(), out.data(), count, ids.size(0));\n}\n";
+    let sums = "typedef void (*Kernel)(const float*, float*, int, int);\n\
+        template <bool Twice> __global__ void sums(const float* x, float* y, int width, int dim) {\n    __shared__ float parts[16][32];\n    \
+        int column = blockIdx.x * 32 + threadIdx.x, first = threadIdx.y * 64;\n    float sum = 0;\n    \
+        if (column < width) for (int i = first; i < min(dim, first + 64); ++i) sum += x[i * width + column] * (Twice ? 2 : 1);\n    \
+        parts[threadIdx.y][threadIdx.x] = sum;\n    __syncthreads();\n    if (threadIdx.y == 0 && column < width) {\n        \
+        for (int i = 1; i < blockDim.y; ++i) sum += parts[i][threadIdx.x];\n        y[column] = sum;\n    }\n}\n\
+        Kernel pick(bool twice) {\n    if (twice) return sums<true>;\n    return sums<false>;\n}\n\
+        void host(const float* x, float* y, int w, int d) {\n    dim3 threads(32, (d + 63) / 64);\n    dim3 blocks((w + 31) / 32);\n    \
+        Kernel run = pick(d > 2);\n    run<<<blocks, threads>>>(x, y, w, d);\n}\n";
+    // Of a buffer that is called like the workspace nothing is lost.
+    let workspace = "__global__ void alone(float* workspace, int n) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
+        if (i < n) workspace[i] = 2 * i;\n}\n";
+    for (source, launch) in [
+        (counts, "grid = [1]  # blocks, as the file launches it\n  block = [\"bins\"]  # threads of each\n"),
+        (
+            sums,
+            "grid = [\"(width + 31) / 32\"]  # blocks, as the file launches it\n  block = [32, \"(dim + 63) / 64\"]  # threads of each\n",
+        ),
+        (workspace, "block = [256]  # threads of each: a guess, as no launch here says it\n"),
+    ] {
+        let (said, spec) = drafted(folder.path(), source);
+        assert!(spec.contains(launch), "{said}\n{spec}");
+        assert_eq!(checked(folder.path(), &[], 0)["right"], 1, "{spec}");
+        std::fs::remove_file(folder.path().join("spec.toml")).unwrap();
+    }
+}

@@ -190,8 +190,13 @@ async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<W
         if let Some(fault) = fault {
             remarks.push(format!("{name}, launched as its file launches it, ends like this: {fault}"));
         }
-        if let Err(Unreached { failure, .. }) = reach {
-            let failure = told(failure);
+        if let Err(Unreached { failure, of_launch, .. }) = reach {
+            let guess = if *of_launch && draft.guesses_block(at) {
+                "; its blocks are a guess as well, as no launch here says how many threads they have: look at these first"
+            } else {
+                ""
+            };
+            let failure = told(failure) + guess;
             if draft.guesses_numbers(at) {
                 remarks.push(format!(
                     "{name} is a template of numbers that nothing here says, and ends well with none that was tried: name them in its params"

@@ -12,6 +12,7 @@ mod launched;
 mod lengths;
 mod naming;
 mod parts;
+mod pointers;
 mod python;
 mod records;
 mod said;

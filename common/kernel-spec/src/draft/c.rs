@@ -84,7 +84,15 @@ fn set_usage(kernel: &mut Kernel, body: &[Token<'_>]) {
     let body = usage::without_aliases(&pointers, body);
     for parameter in &mut kernel.parameters {
         parameter.usage = Usage::of(&parameter.name, &pointers, &body);
+        if is_pointer(parameter) && is_taken(&parameter.name) {
+            parameter.name += "_buffer";
+        }
     }
+}
+
+/// Whether a name means something else than a buffer among the arguments of a spec.
+pub(super) fn is_taken(name: &str) -> bool {
+    matches!(name, "workspace" | "none")
 }
 
 fn is_pointer(parameter: &Parameter) -> bool {

@@ -77,9 +77,21 @@ impl<'a> Site<'a, '_> {
                 [one, ".", _, sign, "="] => *one == name.text && !matches!(*sign, "<" | ">" | "!" | "="),
                 _ => false,
             });
-            return if is_changed { None } else { of_dimensions(value, at) };
+            let given = if is_changed { None } else { of_dimensions(value, at) };
+            return given.or_else(|| of_dimensions(grid, self.before.len()).filter(|_| self.is_passed(name.text)));
         }
         of_dimensions(grid, self.before.len())
+    }
+
+    /// Whether the kernel is given what is called `name`.
+    pub(super) fn is_passed(&self, name: &str) -> bool {
+        self.size_of(name).is_some()
+    }
+
+    /// The size that the kernel is given `name` as.
+    pub(super) fn size_of(&self, name: &str) -> Option<&str> {
+        let mut passed = self.passed.iter();
+        passed.find(|(words, _)| *words == [name]).map(|(_, size)| size.as_str())
     }
 
     /// Where `name` is given a value last in front of `end`, and that.

@@ -22,6 +22,8 @@ pub struct Shape {
     pub said: Option<Vec<i64>>,
     /// The same in words: what is a parameter of the draft is named.
     pub said_as: Vec<String>,
+    /// What sizes of the kernel are by which its blocks are as large as they may be.
+    pub sizes: BTreeMap<String, i64>,
     /// Blocks along each axis, as the file launches it, by the kernel's sizes and such parameters.
     pub grid: Option<Vec<String>>,
     /// Another launch than that, which was found by trying, and what came of that one.
@@ -85,6 +87,7 @@ impl Shape {
             bound: None,
             said: None,
             said_as: Vec::new(),
+            sizes: BTreeMap::new(),
             grid: None,
             tried: None,
         }

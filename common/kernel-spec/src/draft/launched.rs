@@ -61,6 +61,12 @@ impl Draft {
         self.kernels.get(kernel).is_some_and(|kernel| kernel.shape.said.is_some() && kernel.shape.bound.is_none())
     }
 
+    /// Whether nothing says how many threads a block has.
+    #[must_use]
+    pub fn guesses_block(&self, kernel: usize) -> bool {
+        self.kernels.get(kernel).is_some_and(|kernel| kernel.shape.said.is_none())
+    }
+
     /// Whether it says how many they are.
     #[must_use]
     pub fn says_blocks(&self, kernel: usize) -> bool {

@@ -61,7 +61,16 @@ pub(super) fn sizes(kernels: &[Kernel]) -> BTreeMap<String, i64> {
         (None, None) => FIRST,
         (None, Some(_)) => other(at, EIGHTHS),
     };
-    order.iter().enumerate().map(|(at, name)| ((*name).to_string(), value(at, name))).collect()
+    let usual = order.iter().enumerate().map(|(at, name)| ((*name).to_string(), value(at, name))).collect();
+    of_launches(usual, kernels)
+}
+
+/// `sizes`, where those that say how many threads a block of `kernels` has are as many as one may have.
+fn of_launches(mut sizes: BTreeMap<String, i64>, kernels: &[Kernel]) -> BTreeMap<String, i64> {
+    for (name, threads) in kernels.iter().flat_map(|kernel| &kernel.shape.sizes) {
+        sizes.get_mut(name).into_iter().for_each(|size| *size = *threads);
+    }
+    sizes
 }
 
 /// Threads of a block, or elements of a tile, that whole tiles are multiples of.
@@ -184,7 +193,7 @@ impl Draft {
     #[must_use]
     pub fn of_tiles(&self) -> Option<Self> {
         let usual = self.trial_sizes();
-        let sizes = usual.keys().cloned().zip(TILES).collect();
+        let sizes = of_launches(usual.keys().cloned().zip(TILES).collect(), &self.kernels);
         (usual.len() <= TILES.len()).then(|| Self { sizes, ..self.clone() })
     }
 

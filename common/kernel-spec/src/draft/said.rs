@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::grid::{Site, arguments, may_be_size};
 use super::launch::MOST_THREADS;
-use super::{Kernel, Number, parts_of};
+use super::{Kernel, Number, parts_of, pointers};
 use crate::expression::number;
 use crate::host_code::{self, Token, closing, tokens};
 
@@ -28,24 +28,6 @@ pub(super) fn set<'a, 'k>(
     for kernel in kernels {
         kernel.shape.has_shared |= kernel.shape.words.iter().any(|word| helpers.contains(word.as_str()));
         let name = kernel.name.rsplit("::").next().unwrap_or_default();
-        let mut said = files.iter().flat_map(|tokens| {
-            let all = launches(tokens, name).into_iter().take(MOST_LAUNCHES);
-            all.filter_map(|launch| {
-                let before = tokens.get(..launch.at)?;
-                let numbers = launch.numbers(kernel, &numbers);
-                let block = threads(launch.block, before, &numbers)?;
-                let name = if let [name] = launch.block { Some(name.text) } else { None };
-                let params = launch.params(kernel, macros);
-                let words = in_words(&launch, before, (&numbers, &params), &block);
-                // Where a block has its numbers, its grid has no other.
-                let params = if words.is_some() { params } else { BTreeMap::new() };
-                let words = words.unwrap_or_else(|| block.iter().map(ToString::to_string).collect());
-                let passed = launch.passed(kernel);
-                let site = Site { before, passed, numbers: &numbers, params: &params, block: (&words, name) };
-                let grid = site.blocks(launch.grid);
-                Some((block, (words, grid)))
-            })
-        });
         let most = |block: &[i64]| {
             let threads = block.iter().try_fold(1_i64, |all, threads| all.checked_mul(*threads));
             threads.is_some_and(|threads| (1..=MOST_THREADS).contains(&threads))
@@ -63,13 +45,111 @@ pub(super) fn set<'a, 'k>(
             bound.and_then(|word| word.parse().ok().or_else(|| template(word)).or_else(|| numbers.get(word).copied()));
         let is_plain = kernel.shape.dimensions() == 1;
         let bounded = bound.filter(|_| is_plain).map(|threads| vec![threads]).filter(|block| most(block));
-        let (block, of_launch) = said.find(|(block, _)| most(block)).unzip();
+        let found = {
+            let of = Of { kernel: &*kernel, numbers: &numbers, macros, most: &most };
+            of.launches(&files, |_| BTreeSet::from([name]))
+                .or_else(|| of.launches(&files, |tokens| pointers::launched(tokens, name)))
+        };
+        let found = found.unwrap_or_default();
         let shape = &mut kernel.shape;
-        (shape.said_as, shape.grid) = of_launch.unwrap_or_default();
+        (shape.said_as, shape.grid, shape.sizes) = (found.words, found.grid, found.sizes);
+        let block = Some(found.block).filter(|block| !block.is_empty());
         shape.said = block.or(bounded).map(|mut block| {
             block.resize(block.len().max(shape.dimensions()), 1);
             block
         });
+    }
+}
+
+/// What a launch says.
+#[derive(Default)]
+struct Said {
+    /// Threads along each axis of a block.
+    block: Vec<i64>,
+    /// The same in words.
+    words: Vec<String>,
+    grid: Option<Vec<String>>,
+    /// Sizes of the kernel of which the block is, and what they are then.
+    sizes: BTreeMap<String, i64>,
+}
+
+/// What sizes are tried as of which a block is: as large as any is, or else whole waves.
+const USUAL: i64 = 1200;
+const SIZES: [i64; 8] = [USUAL, 64, 32, 16, 8, 4, 2, 1];
+
+/// Reads launches of a kernel.
+struct Of<'b> {
+    kernel: &'b Kernel,
+    /// Macros and constants that are whole numbers.
+    numbers: &'b BTreeMap<String, i64>,
+    macros: &'b [(String, i64)],
+    /// Whether a block has no more threads than there may be.
+    most: &'b dyn Fn(&[i64]) -> bool,
+}
+
+impl Of<'_> {
+    /// What the first launch says, by one of the `names` that a file has for the kernel, whose threads are known; else the first whose threads are
+    /// known by the kernel's sizes.
+    fn launches<'a, 'n>(
+        &self,
+        files: &[Vec<Token<'a>>],
+        names: impl Fn(&[Token<'a>]) -> BTreeSet<&'n str>,
+    ) -> Option<Said> {
+        let mut all: Vec<(&[Token<'a>], Launched<'a, '_>)> = Vec::new();
+        for tokens in files {
+            for name in names(tokens) {
+                let of_name = launches(tokens, name).into_iter().take(MOST_LAUNCHES);
+                let of_name =
+                    of_name.filter(|launch| name == self.kernel.plain_name() || launch.may_be_of(self.kernel));
+                all.extend(of_name.filter_map(|launch| Some((tokens.get(..launch.at)?, launch))));
+            }
+        }
+        let mut known = all.iter().filter_map(|(before, launch)| self.in_numbers(launch, before));
+        let by_sizes = || all.iter().find_map(|(before, launch)| self.in_sizes(launch, before));
+        known.find(|said| (self.most)(&said.block)).or_else(by_sizes)
+    }
+
+    fn in_numbers(&self, launch: &Launched<'_, '_>, before: &[Token<'_>]) -> Option<Said> {
+        let numbers = launch.numbers(self.kernel, self.numbers);
+        let block = threads(launch.block, before, &numbers)?;
+        let name = if let [name] = launch.block { Some(name.text) } else { None };
+        let params = launch.params(self.kernel, self.macros);
+        let words = in_words(launch, before, (&numbers, &params), &block);
+        // Where a block has its numbers, its grid has no other.
+        let params = if words.is_some() { params } else { BTreeMap::new() };
+        let words = words.unwrap_or_else(|| block.iter().map(ToString::to_string).collect());
+        let passed = launch.passed(self.kernel);
+        let site = Site { before, passed, numbers: &numbers, params: &params, block: (&words, name) };
+        let grid = site.blocks(launch.grid);
+        // The kernel is told how many threads a block has.
+        let size = name.and_then(|name| site.size_of(name)).map(str::to_string).zip(block.first().copied());
+        let words = if let Some((size, _)) = &size { vec![size.clone()] } else { words.clone() };
+        Some(Said { block, words, grid, sizes: size.into_iter().collect() })
+    }
+
+    fn in_sizes(&self, launch: &Launched<'_, '_>, before: &[Token<'_>]) -> Option<Said> {
+        let numbers = launch.numbers(self.kernel, self.numbers);
+        let params = launch.params(self.kernel, self.macros);
+        let passed = launch.passed(self.kernel);
+        let site = Site { before, passed, numbers: &numbers, params: &params, block: (&[], None) };
+        let words = site.blocks(launch.block)?;
+        let all = || words.iter().flat_map(|one| one.split(' '));
+        let own: BTreeSet<&str> =
+            site.passed.iter().map(|(_, size)| size.as_str()).filter(|size| all().any(|word| word == *size)).collect();
+        let values: BTreeMap<&str, i64> =
+            params.iter().filter_map(|(name, param)| Some((param.as_str(), *numbers.get(name)?))).collect();
+        let threads = |size: i64| -> Option<Vec<i64>> {
+            let value = |word: &str| if own.contains(word) { Some(size) } else { values.get(word).copied() };
+            let word = |word: &str| value(word).map_or_else(|| word.to_string(), |value| value.to_string());
+            let one = |words: &String| number(&words.split(' ').map(word).collect::<Vec<_>>().join(" "));
+            words.iter().map(one).collect()
+        };
+        let fits = |size: &i64| Some((*size, threads(*size).filter(|block| (self.most)(block))?));
+        let (size, block) = SIZES.iter().filter(|_| !own.is_empty()).find_map(fits)?;
+        let name = if let [name] = launch.block { Some(name.text) } else { None };
+        let grid = Site { passed: site.passed.clone(), block: (&words, name), ..site }.blocks(launch.grid);
+        let sizes = own.iter().filter(|_| size != USUAL).map(|name| ((*name).to_string(), size)).collect();
+        Some(Said { block, words: words.clone(), grid, sizes })
     }
 }
 
@@ -178,6 +258,12 @@ impl<'a> Launched<'a, '_> {
             }
         }
         params
+    }
+
+    /// Whether what it launches by way of a pointer may be `kernel`: it is given as much, or what a function is given.
+    fn may_be_of(&self, kernel: &Kernel) -> bool {
+        let is_pack = |words: &[Token<'_>]| words.iter().any(|word| word.text == ".");
+        self.arguments.len() == kernel.parameters.len() || self.arguments.iter().any(|words| is_pack(words))
     }
 
     /// What the host has in the place of each size of `kernel`.

@@ -39,7 +39,7 @@ pub(super) fn set(parameter: &mut Parameter, layout: &Layout, taken: &mut BTreeS
         // A component says nothing alone, and what two structures have is told apart.
         let name = match last {
             "" => parameter.name.clone(),
-            last if COMPONENTS.contains(&last) || taken.contains(last) => long,
+            last if COMPONENTS.contains(&last) || taken.contains(last) || c::is_taken(last) => long,
             last => last.to_string(),
         };
         taken.insert(name.clone());

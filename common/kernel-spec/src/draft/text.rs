@@ -408,12 +408,14 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
         None => {
             // Of axes that the launch does not say there is one.
             let said = Some(&kernel.shape.said_as).filter(|words| tried.is_none() && is_known(words));
-            let mut words: Vec<String> = said.into_iter().flatten().map(|words| quoted(words)).collect();
+            let mut words: Vec<String> = said.into_iter().flatten().map(|words| quoted(&shared.named(words))).collect();
             words.extend(blocks.iter().skip(words.len()).map(ToString::to_string));
             words
         }
     };
-    writeln!(text, "  block = [{}]  # threads of each", blocks.join(", "))?;
+    let guess =
+        if kernel.shape.said.is_none() && tried.is_none() { ": a guess, as no launch here says it" } else { "" };
+    writeln!(text, "  block = [{}]  # threads of each{guess}", blocks.join(", "))?;
     let (mark, bytes) = if *has_shared { ("", SHARED) } else { ("# ", 1024) };
     writeln!(text, "  {mark}shared = {bytes}  # bytes of `extern __shared__`")
 }
