@@ -36,6 +36,7 @@ mod outages;
 mod pages;
 mod people;
 mod problems;
+mod projects;
 mod ptx;
 mod release;
 mod renewal;

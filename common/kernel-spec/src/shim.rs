@@ -6,7 +6,7 @@ mod places;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) use self::places::{above, places, plain};
+pub(super) use self::places::{above, is_nothing, places, plain};
 use self::places::{ending_with, joined, within};
 use crate::host_code::{self, Include};
 
@@ -340,7 +340,8 @@ pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str, named
     let known = |name: &str| files.contains_key(name) || is_header(name);
     let of_include = |from: &str, name: &str| {
         let names = || files.keys().map(String::as_str);
-        let is_own = !files.contains_key(name) && is_called_alike(name) && ending_with(name, names()).is_some();
+        let may_be = !files.contains_key(name) && (is_called_alike(name) || is_nothing(name));
+        let is_own = may_be && ending_with(name, names()).is_some();
         if known(name) && !is_own || is_of_machine(name) {
             return Include::Kept;
         }

@@ -19,6 +19,9 @@ const MOST_BESIDE: usize = 2;
 const FUNCTION: &str = "bluefin_function";
 const MOST_FUNCTIONS: usize = 4;
 
+/// Kernels that are compiled by themselves, to see whether headers are worth their errors.
+const MOST_COMPILED: usize = 4;
+
 /// Other files and types are tried for so long: a unit of many headers takes seconds each time.
 const MOST_TRYING: Duration = Duration::from_secs(120);
 
@@ -33,11 +36,15 @@ pub fn settle(draft: &mut Draft, folder: &Path) -> Result<Vec<String>, Error> {
     let begun = Instant::now();
     learn(draft, &project);
     let mut found = resolve(draft)?;
+    let mut behind = None;
     if !found.is_whole
         && let Some((other, of_other)) = with_headers(draft, folder, &project)?
-        && of_other.rank() >= found.rank()
     {
-        (*draft, found) = (other, of_other);
+        if of_other.rank() >= found.rank() {
+            (*draft, found) = (other, of_other);
+        } else {
+            behind = Some((other, of_other));
+        }
     }
     if !found.is_whole {
         if let Some((whole, of_whole)) = including(draft, folder, &project, begun)? {
@@ -53,7 +60,46 @@ pub fn settle(draft: &mut Draft, folder: &Path) -> Result<Vec<String>, Error> {
         }
         found.remarks.extend(unknown);
     }
+    // What no kernel compiles without is not missing because it brings further errors along.
+    if let Some((mut other, mut of_other)) = behind.filter(|_| !found.is_whole) {
+        let (is_other, unknown) = try_types(&mut other, begun)?;
+        if is_other {
+            of_other = resolve(&mut other)?;
+        }
+        if of_other.is_whole || compiling(&other, begun)? >= compiling(draft, begun)? {
+            of_other.remarks.extend(unknown);
+            (*draft, found) = (other, of_other);
+        } else {
+            found
+                .remarks
+                .push("its project has more of these files, with which fewer of its kernels compile".to_string());
+        }
+    }
+    if !found.is_whole && begun.elapsed() > MOST_TRYING {
+        let seconds = MOST_TRYING.as_secs();
+        found.remarks.push(format!("types and headers were tried for {seconds}s, and not all that there are"));
+    }
     Ok(found.remarks)
+}
+
+/// How many of the first kernels of a draft compile by themselves.
+fn compiling(draft: &Draft, begun: Instant) -> Result<usize, Error> {
+    let mut count = 0;
+    for at in (0..draft.kernels.len().min(MOST_COMPILED)).take_while(|_| begun.elapsed() < MOST_TRYING) {
+        count += usize::from(compiles(draft, at)?);
+    }
+    Ok(count)
+}
+
+/// Whether a kernel of a draft compiles by itself.
+fn compiles(draft: &Draft, kernel: usize) -> Result<bool, Error> {
+    // What it needs is reached by its name.
+    let alone = draft.alone(kernel);
+    let entry: Vec<String> = alone.kernels.iter().map(Kernel::instance).collect();
+    match types::of_kernels(&alone.bundle(), alone.source(), alone.defines(), &entry) {
+        Err(error) if error.is_exhausted() => Err(error),
+        found => Ok(found.is_ok_and(|found| found.is_whole)),
+    }
 }
 
 /// What other files of the project say of the launches of a draft's kernels.
@@ -75,6 +121,10 @@ fn with_headers(draft: &Draft, folder: &Path, project: &Project) -> Result<Optio
     }
     let known = |kernel: &Kernel| draft.kernels.iter().any(|known| is_same(&kernel.name, &known.name));
     other.kernels.retain(known);
+    // A header may have a macro that hides one.
+    if other.kernels.len() < draft.kernels.len() {
+        return Ok(None);
+    }
     learn(&mut other, project);
     let found = resolve(&mut other)?;
     Ok(Some((other, found)))
@@ -168,12 +218,7 @@ fn try_types(draft: &mut Draft, begun: Instant) -> Result<(bool, Vec<String>), E
             if begun.elapsed() > MOST_TRYING {
                 return Ok(false);
             }
-            let entry: Vec<String> = draft.kernels.get(index).map(Kernel::instance).into_iter().collect();
-            // What a type needs is reached by its name.
-            match types::of_kernels(&draft.bundle(), draft.source(), draft.defines(), &entry) {
-                Err(error) if error.is_exhausted() => Err(error),
-                found => Ok(found.is_ok_and(|found| found.is_whole)),
-            }
+            compiles(draft, index)
         };
         let before = draft.kernels.get(index).cloned();
         let is_unknown = draft.set_unknown(index, "float");

@@ -40,7 +40,7 @@ pub(super) fn of(
             new.filter_map(|place| Some((place.clone(), beside(place)?))).next()
         };
         let is_shims = !shim::is_called_alike(shim::plain(&include)) && shim::is_header(shim::plain(&include))
-            || include.contains('/') && shim::is_header(&include);
+            || include.contains('/') && shim::is_header(&include) && !shim::is_nothing(&include);
         let elsewhere = || {
             let may_be = !is_shims && !shim::is_of_machine(&include) && others < MOST_ELSEWHERE && bytes < MOST_BYTES;
             if may_be { elsewhere(&path, &include) } else { None }

@@ -51,6 +51,11 @@ pub(super) fn joined(folder: &str, path: &str) -> Option<String> {
     (!path.starts_with('/')).then(|| parts.join("/"))
 }
 
+/// Whether a header is one of a library for kernels that bluefin has nothing of: a project may be that library, and then its own goes before.
+pub(crate) fn is_nothing(include: &str) -> bool {
+    include.starts_with("rocprim/")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
