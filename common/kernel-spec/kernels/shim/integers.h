@@ -9,6 +9,8 @@ BLUEFIN_BOTH int __ffs(int x) { return __builtin_ffs(x); }
 BLUEFIN_BOTH int __ffsll(long long x) { return __builtin_ffsll(x); }
 BLUEFIN_BOTH int __ffs(unsigned x) { return __builtin_ffs((int)x); }
 BLUEFIN_BOTH int __ffsll(unsigned long long x) { return __builtin_ffsll((long long)x); }
+BLUEFIN_BOTH int __ffsll(long x) { return __builtin_ffsll(x); }
+BLUEFIN_BOTH int __ffsll(unsigned long x) { return __builtin_ffsll((long long)x); }
 BLUEFIN_BOTH unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
 BLUEFIN_BOTH unsigned long long __brevll(unsigned long long x) { return __builtin_bitreverse64(x); }
 
