@@ -4,7 +4,7 @@ pub(crate) mod lanes;
 
 use std::ops::Range;
 
-use crate::races::{LDS, Raced, Races, are_one_sum, differ_by_rounding};
+use crate::races::{LDS, Raced, Races, Side, are_one_sum, differ_by_rounding};
 use crate::shadow::{Conflict, How, Met, Shadow, Toucher};
 use crate::variables::{Variables, buffer_place};
 use crate::verdict::{Access, Fault, Other, Place, Use};
@@ -84,9 +84,7 @@ impl Bank<'_> {
         }
         open |= self.planned(offset, size, to);
         let mut loaded = gather(&self.bytes[offset..offset + size], &self.written[offset..offset + size]);
-        if open != 0 {
-            loaded.unwritten |= to.races.guess(self.key(offset), open, &mut loaded.dwords, to.by);
-        }
+        loaded.unwritten |= open;
         loaded
     }
 
@@ -100,7 +98,7 @@ impl Bank<'_> {
             let fault = self.race(Access::Read, met, to);
             if met.atomic {
                 to.races.suspected = Some((self.key(offset), fault));
-            } else if to.races.marks_reads() {
+            } else if !to.races.is_trusting() {
                 to.races.read.get_or_insert(Raced::Read(fault));
                 open |= ((1 << piece.len()) - 1) << (piece.start - offset);
             }
@@ -130,16 +128,23 @@ impl Bank<'_> {
         if poison == 0 && self.is_there(offset, data, to) {
             return self.is_followed(offset, data.len(), to).map_or(Ok(()), Err);
         }
+        let mut kept = 0_u16;
         if self.shadow.touch(self.bytes.len(), offset, data.len(), true, to.by).is_some() {
             for piece in pieces(offset, data.len()) {
                 let part = &data[piece.start - offset..piece.end - offset];
-                self.store_piece(piece.clone(), part, poison >> (piece.start - offset), to)?;
+                if self.store_piece(piece.clone(), part, poison >> (piece.start - offset), to)? {
+                    kept |= 1 << (piece.start - offset);
+                }
             }
         }
-        if to.races.is_recording() {
-            to.races.replace(self.key(offset), &self.bytes[offset..offset + data.len()]);
+        if kept == 0 {
+            self.put(offset, data, poison);
+            return Ok(());
         }
-        self.put(offset, data, poison);
+        for piece in pieces(offset, data.len()).filter(|piece| kept >> (piece.start - offset) & 1 == 0) {
+            let part = &data[piece.start - offset..piece.end - offset];
+            self.put(piece.start, part, poison >> (piece.start - offset) & ((1 << piece.len()) - 1));
+        }
         Ok(())
     }
 
@@ -166,21 +171,22 @@ impl Bank<'_> {
         Some(Fault::Race { access: Access::Write, place, other, by: None, wrote: true, rounding: false })
     }
 
+    /// Looks at what a store meets; whether what another wave wrote stays, as both are one sum: a third wave's value is compared with the first one.
     fn store_piece(
         &mut self,
         piece: Range<usize>,
         data: &[u8],
         poison: u16,
         to: &mut Touching<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<bool, Fault> {
         let met = self.shadow.touch(self.bytes.len(), piece.start, piece.len(), true, to.by);
-        let Some(met) = met else { return Ok(()) };
+        let Some(met) = met else { return Ok(false) };
         // Whoever writes what is there already changes nothing: a flag that many set, or few elements that are spread over many lanes.
-        let clean = poison & ((1 << piece.len()) - 1) == 0;
-        let clean = clean && self.written[piece.clone()].iter().all(|by| *by == 1);
+        let stores_open = poison & ((1 << piece.len()) - 1) != 0;
+        let clean = !stores_open && self.written[piece.clone()].iter().all(|by| *by == 1);
         let same = clean && self.bytes[piece.clone()] == *data;
         if met.conflict.wrote() && same && !met.atomic {
-            return Ok(());
+            return Ok(false);
         }
         let mut fault = self.race(Access::Write, met, to);
         if let (Fault::Race { rounding, wrote, .. }, true) = (&mut fault, clean)
@@ -188,19 +194,20 @@ impl Bank<'_> {
         {
             let [old, new] = [old, new].map(|bytes| u32::from_le_bytes(*bytes));
             if matches!(self.label, Label::Lds) && are_one_sum(old, new, 0.0) && !met.atomic {
-                return Ok(());
+                return Ok(met.conflict.wrote());
             }
             *rounding = *wrote && differ_by_rounding(old, new);
         }
         if met.conflict.wrote() || met.atomic || to.races.is_full() {
-            to.races.wrote_open = !clean && matches!(self.label, Label::Lds);
+            let of = if stores_open { Side::Own } else { Side::Other };
+            to.races.open_side = (!clean && matches!(self.label, Label::Lds)).then_some(of);
             return Err(fault);
         }
         let key = self.key(piece.start);
         let bytes = ((1 << piece.len()) - 1) << (key & 3);
         to.races.wrote.push((key & !3, bytes, fault));
         self.shadow.overwrite(piece.start, piece.len(), to.by);
-        Ok(())
+        Ok(false)
     }
 
     #[inline]

@@ -1,7 +1,6 @@
 //! The device's memory: buffers with 64-bit addresses, each with a name, space around it, and a note of which bytes were
 //! written and by whom.
 
-mod contents;
 mod journal;
 
 use self::journal::Journal;
@@ -142,6 +141,19 @@ impl Memory {
         }
         self.freed.push((buffer.name, buffer.base, buffer.bytes.len() as u64));
         true
+    }
+
+    /// Where the next buffer will be.
+    pub(crate) fn mark(&self) -> u64 {
+        self.next
+    }
+
+    /// Frees the buffers that were allocated since the mark, whose addresses no kernel has kept.
+    pub(crate) fn release(&mut self, mark: u64) {
+        let images = &self.images;
+        self.buffers.retain(|buffer| buffer.base < mark || images.iter().any(|(_, base)| *base == buffer.base));
+        self.next = self.buffers.iter().map(|buffer| buffer.base + buffer.bytes.len() as u64).fold(mark, u64::max);
+        self.next = self.next.next_multiple_of(ALIGNMENT);
     }
 
     /// What an address means that lies off a buffer which has the byte at `base`.

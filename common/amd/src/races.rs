@@ -6,7 +6,6 @@
 //! been used meanwhile: the launch is executed once more, in the same order, with the values of such reads marked.
 
 use std::collections::HashMap;
-use std::rc::Rc;
 
 use crate::order::Known;
 use crate::shadow::{How, Toucher};
@@ -19,7 +18,7 @@ const MOST_WRITES: usize = 1 << 16;
 pub(crate) const LDS: u64 = 1 << 63;
 
 /// Magnitudes that are hardly anything but FP32: small integers are denormals.
-const USUAL: std::ops::Range<f32> = 1e-18..1e38;
+const USUAL: std::ops::Range<f32> = 1e-18..1e18;
 
 /// Whether two words are FP32 numbers a few roundings apart, as sums of the same numbers are in another order.
 pub(crate) fn differ_by_rounding(one: u32, other: u32) -> bool {
@@ -28,7 +27,7 @@ pub(crate) fn differ_by_rounding(one: u32, other: u32) -> bool {
 }
 
 /// Whether two words that lanes or waves write to one place of LDS count as the same value: equal, or FP32 numbers that differ by the roundings
-/// of a longer sum, of numbers as large as `largest`, or pairs of such numbers made shorter. What compilers spread over many lanes they also compute in each, as Triton does with
+/// of a longer sum, of numbers as large as `largest`. What compilers spread over many lanes they also compute in each, as Triton does with
 /// reductions (Welford's means and variances come out with other roundings in each of two lanes that exchange theirs). Either value may stay,
 /// and what comes of it is compared with the tolerance of the output.
 pub(crate) fn are_one_sum(one: u32, other: u32, largest: f32) -> bool {
@@ -37,18 +36,7 @@ pub(crate) fn are_one_sum(one: u32, other: u32, largest: f32) -> bool {
     let [a, b] = [one, other].map(f32::from_bits);
     let is_number = |value: f32| value == 0.0 || USUAL.contains(&value.abs());
     let close = is_number(a) && is_number(b) && (a - b).abs() <= largest * PART;
-    one == other || are_neighbours(one, other, MANY) || close || are_neighbours_in_halves(one, other)
-}
-
-/// Whether two words are pairs of FP16 or BF16 numbers, of which none is more than a rounding from its like. Both halves are normal numbers, so that small integers
-/// of 32 bits are none of them.
-fn are_neighbours_in_halves(one: u32, other: u32) -> bool {
-    const NORMAL: std::ops::Range<u16> = 0x0400..0x7c00;
-    let halves = |word: u32| [word as u16, (word >> 16) as u16];
-    let close = |(one, other): (u16, u16)| {
-        NORMAL.contains(&(one & 0x7fff)) && NORMAL.contains(&(other & 0x7fff)) && one.abs_diff(other) <= 1
-    };
-    halves(one).into_iter().zip(halves(other)).all(close)
+    one == other || are_neighbours(one, other, MANY) || close
 }
 
 /// The largest magnitude of words that are FP32 numbers, as far as is to be seen.
@@ -85,42 +73,7 @@ impl Met {
     }
 }
 
-/// What is in memory, by where each buffer begins.
-pub(crate) type Contents = Vec<(u64, Vec<u8>)>;
-
-/// What is read in place of a value that a race left open.
-#[derive(Clone, Debug)]
-pub(crate) enum Guess {
-    /// What the other order of both gives: what the last write has replaced, where that came first, and what is there in the end otherwise.
-    Other { before: Rc<HashMap<u64, u8>>, behind: Rc<Contents> },
-    /// Anything, which follows from this number, from the address and from who reads.
-    Any(u32),
-    /// Each byte is this one.
-    Byte(u8),
-}
-
-impl Guess {
-    /// A byte that is read in place of the one at `address`.
-    fn byte(&self, address: u64, number: u32, wrote_before: bool) -> Option<u8> {
-        match self {
-            Self::Other { before, .. } if wrote_before => before.get(&address).copied(),
-            Self::Other { behind, .. } => {
-                let at = behind.partition_point(|(base, _)| *base <= address).checked_sub(1)?;
-                let (base, bytes) = behind.get(at)?;
-                bytes.get(usize::try_from(address - base).ok()?).copied()
-            }
-            Self::Any(seed) => {
-                let mixed =
-                    (address ^ u64::from(number) << 40 ^ u64::from(*seed) << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                Some((mixed >> 56) as u8)
-            }
-            Self::Byte(byte) => Some(*byte),
-        }
-    }
-}
-
 /// A write of what others have read, with nothing that orders both.
-#[derive(Clone)]
 pub(crate) struct Overwrite {
     /// The word, and its bytes.
     key: u64,
@@ -144,19 +97,21 @@ pub(crate) enum Raced {
     Planned(usize),
 }
 
+/// Which of two waves that write to one place wrote what a race has left open, or what nobody wrote.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Side {
+    /// The one that came second, and is stopped.
+    Own,
+    Other,
+}
+
 /// Of one execution of a launch.
 #[derive(Default)]
 pub(crate) struct Races {
     /// Values that races left open count as written.
     trusting: bool,
-    /// What they are, if not what is found.
-    guess: Option<Guess>,
-    /// What stores to buffers have replaced last, where that is wanted.
-    replaced: Option<HashMap<u64, u8>>,
-    /// What waves write to one place of LDS differs, and depends on a value that is open or that nobody wrote.
-    pub wrote_open: bool,
-    /// Something was left open that no guess takes the place of: in LDS, or in a cache.
-    pub beside: bool,
+    /// Whose value was open, where what waves write to one place of LDS differs.
+    pub open_side: Option<Side>,
     /// Numbers were begun anew, so that no other execution has the same ones.
     pub renumbered: bool,
     /// A plain read of what atomics touch: where, and what it comes to if nothing explains it.
@@ -194,16 +149,6 @@ impl Races {
         Self { trusting: true, ..Self::default() }
     }
 
-    /// The same, which remembers what stores have replaced.
-    pub fn recording() -> Self {
-        Self { replaced: Some(HashMap::new()), ..Self::trusting() }
-    }
-
-    /// Those of an execution like that in which these writes were found, with other values in place of those that races left open.
-    pub fn guessing(guess: Guess, planned: Vec<Overwrite>, planned_start: u32) -> Self {
-        Self { guess: Some(guess), ..Self { trusting: true, ..Self::planned(planned, planned_start) } }
-    }
-
     /// Those of an execution like the first one, in which a place is watched.
     pub fn watching(watch: Watch) -> Self {
         Self { watch: Some(Box::new(watch)), ..Self::default() }
@@ -220,45 +165,7 @@ impl Races {
 
     #[inline]
     pub fn has_planned(&self) -> bool {
-        !self.by_key.is_empty() && (!self.trusting || self.guess.is_some())
-    }
-
-    #[inline]
-    pub fn is_recording(&self) -> bool {
-        self.replaced.is_some()
-    }
-
-    /// Remembers what a store is about to replace.
-    pub fn replace(&mut self, key: u64, bytes: &[u8]) {
-        if let Some(replaced) = self.replaced.as_mut().filter(|_| key & LDS == 0) {
-            replaced.extend((key..).zip(bytes.iter().copied()));
-        }
-    }
-
-    /// What stores have replaced.
-    pub fn take_replaced(&mut self) -> HashMap<u64, u8> {
-        self.replaced.take().unwrap_or_default()
-    }
-
-    /// Whether a read that races is to be told which of its bytes are open.
-    pub fn marks_reads(&self) -> bool {
-        !self.trusting || self.guess.is_some()
-    }
-
-    /// Puts other values in the place of bytes that a race left open, if that is wanted; those that are still open.
-    pub fn guess(&mut self, key: u64, open: u16, dwords: &mut [u32; 4], by: &Toucher<'_>) -> u16 {
-        let Some(guess) = &self.guess else { return open };
-        let wrote_before = !matches!(self.read, Some(Raced::Planned(_)));
-        for at in (0..16).filter(|at| open >> at & 1 == 1) {
-            match guess.byte(key + at as u64, by.number, wrote_before) {
-                Some(byte) if key & LDS == 0 => {
-                    let (word, shift) = (&mut dwords[at / 4], 8 * (at % 4));
-                    *word = *word & !(0xff << shift) | u32::from(byte) << shift;
-                }
-                _ => self.beside = true,
-            }
-        }
-        0
+        !self.by_key.is_empty() && !self.trusting
     }
 
     /// Whether the last access met anything.
@@ -357,11 +264,6 @@ mod tests {
         assert!(same(0.1, 0.100_01, 0.0) && !same(0.1, 0.1001, 0.0));
         assert!(same(0.0, 1e-6, 1.0) && same(-1e-6, 1e-6, 1.0) && !same(0.0, 1e-6, 0.01) && !same(0.0, 1e-4, 1.0));
         assert!(!same(f32::NAN, 1.0, 1.0) && !same(f32::INFINITY, 1.0, 1.0));
-        assert!(
-            are_one_sum(0xde21_4520, 0xde22_451f, 0.0) && !are_one_sum(0xde21_4520, 0xde23_4520, 0.0),
-            "pairs of FP16"
-        );
-        assert!(!are_one_sum(0x0001_4520, 0x0001_4521, 0.0) && !are_one_sum(0xffff_4520, 0xffff_4521, 0.0), "integers");
         assert!(are_one_sum(7, 7, 1.0) && !are_one_sum(7, 8, 1.0) && !are_one_sum(0, 8, 1.0), "integers");
         let words = [3, 0, (-2.0_f32).to_bits(), 1.0_f32.to_bits(), f32::NAN.to_bits()];
         assert_eq!(largest_of(words.into_iter()), 2.0);

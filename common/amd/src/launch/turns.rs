@@ -13,10 +13,10 @@ use crate::instruction::{Action, Instruction};
 use crate::memory::Memory;
 use crate::operations::memory::Kind;
 use crate::order::Places;
-use crate::races::{Met, Overwrite, Races};
+use crate::races::{Met, Overwrite, Races, Side};
 use crate::random::Random;
 use crate::shadow::{LAST_NUMBER, SPARE_ROUNDS};
-use crate::verdict::{Failure, Fault, Missing, Raised, Verdict};
+use crate::verdict::{Failure, Fault, Missing, Other, Raised, Verdict};
 use crate::watch::Watch;
 use crate::wave::{State, Temporaries, Wave};
 
@@ -32,11 +32,11 @@ const BLOCK_TURN: u64 = 1 << 18;
 const MOST_WAVES: usize = 1024;
 
 /// What met a fault: the wave, the instruction, and the first race that left something open which the wave has read, or any wave.
-pub(super) struct Stopped {
+struct Stopped {
     block: [u32; 3],
     wave: u32,
     at: usize,
-    pub raised: Box<Raised>,
+    raised: Box<Raised>,
     raced: Option<Met>,
     first: Option<Met>,
 }
@@ -56,19 +56,19 @@ struct Resident {
 }
 
 /// One execution of a launch.
-pub(super) struct Run<'a> {
+struct Run<'a> {
     prepared: &'a Prepared<'a>,
     options: &'a Options,
     random: Random,
-    pub races: Races,
+    races: Races,
     starts: Vec<(u32, [u32; 3])>,
-    pub launch_start: u32,
+    launch_start: u32,
     places: Places,
     temporaries: Box<Temporaries>,
     counts: Vec<u64>,
     acted: Vec<bool>,
     without: usize,
-    pub executed: u64,
+    executed: u64,
     hint: usize,
     /// Blocks that have ended, for those to come.
     ended: Vec<Resident>,
@@ -119,16 +119,9 @@ impl Prepared<'_> {
                 let mut second = Run::new(self, memory, options, Races::planned(found, first.launch_start));
                 let Err(stopped) = second.run(memory) else { return Ok(second.report()) };
                 let raced = stopped.raced.clone().or(stopped.first.clone()).filter(|_| stopped.raised.is_unwritten());
-                let Some(met) = raced else { return Err(self.verdict(*stopped)) };
-                self.comes_to_the_same(memory, options, &stopped).ok_or_else(|| self.race(met))
+                Err(raced.map_or_else(|| self.verdict(*stopped), |met| self.race(met)))
             }
-            Some(stopped) => match self.comes_to_the_same(memory, options, &stopped) {
-                Some(report) => Ok(report),
-                None => {
-                    memory.undo();
-                    Err(self.unwritten(memory, options, *stopped, (found, first.launch_start)))
-                }
-            },
+            Some(stopped) => Err(self.unwritten(memory, options, *stopped, (found, first.launch_start))),
         }
     }
 
@@ -189,7 +182,7 @@ impl Prepared<'_> {
 }
 
 impl<'a> Run<'a> {
-    pub fn new(prepared: &'a Prepared<'a>, memory: &mut Memory, options: &'a Options, mut races: Races) -> Self {
+    fn new(prepared: &'a Prepared<'a>, memory: &mut Memory, options: &'a Options, mut races: Races) -> Self {
         memory.renumber();
         races.start = memory.numbers;
         Self {
@@ -210,7 +203,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub fn report(&self) -> Report {
+    fn report(&self) -> Report {
         let prepared = self.prepared;
         let blocks = prepared.launch.grid.iter().map(|size| u64::from(*size)).product();
         let executed_ones = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
@@ -247,7 +240,7 @@ impl<'a> Run<'a> {
         all.filter_map(guarded).collect()
     }
 
-    pub fn run(&mut self, memory: &mut Memory) -> Result<(), Box<Stopped>> {
+    fn run(&mut self, memory: &mut Memory) -> Result<(), Box<Stopped>> {
         let mut blocks = all_blocks(self.prepared.launch.grid);
         self.random.shuffle(&mut blocks);
         let mut blocks: VecDeque<[u32; 3]> = blocks.into();
@@ -272,24 +265,29 @@ impl<'a> Run<'a> {
                     waiting.push_back(resident);
                 }
                 Err((wave, at, raised)) => {
-                    let raced = resident.waves.get_mut(wave as usize).and_then(|wave| wave.raced.take());
-                    let (raced, first) = (raced.map(|met| *met), self.races.first.take());
+                    let raced_of = |wave: u32| resident.waves.get(wave as usize).and_then(|wave| wave.raced.as_deref());
+                    let raced = raced_of(wave).cloned();
+                    // What waves write to LDS is not the same, as a race has left open what one of them computes it from.
+                    let cause = match (self.races.open_side, &raised.fault) {
+                        (Some(Side::Own), _) => raced.as_ref(),
+                        (Some(Side::Other), Fault::Race { other: Other::Wave(other), .. }) => raced_of(*other),
+                        _ => None,
+                    };
+                    let cause = cause.filter(|met| !met.is_of_lds()).cloned();
+                    let first = self.races.first.take();
                     self.end(memory, &resident.own);
                     let block = resident.own.id;
-                    // What waves write to LDS is not the same, as a race has left open what one of them computes it from.
-                    let cause =
-                        raced.as_ref().or(first.as_ref()).filter(|met| self.races.wrote_open && !met.is_of_lds());
-                    if let Some(Met { fault, block, wave, at, lane }) = cause.cloned() {
-                        let raised = Raised::at(lane, fault);
-                        break Err(Box::new(Stopped { block, wave, at, raised, raced: None, first: None }));
-                    }
                     let is_race = raced.is_some() || first.is_some() || matches!(raised.fault, Fault::Race { .. });
                     // Barriers that some waves left out no longer keep in order what they were to.
                     let site = |at: usize| self.prepared.code.site(at);
                     let left_out = is_race.then(|| divergent(&site, &resident.waves)).flatten();
-                    break Err(Box::new(match left_out {
-                        Some((wave, at, raised)) => Stopped { block, wave, at, raised, raced: None, first: None },
-                        None => Stopped { block, wave, at, raised, raced, first },
+                    break Err(Box::new(match (left_out, cause) {
+                        (Some((wave, at, raised)), _) => Stopped { block, wave, at, raised, raced: None, first: None },
+                        (None, Some(Met { fault, block, wave, at, lane })) => {
+                            let raised = Raised::at(lane, fault);
+                            Stopped { block, wave, at, raised, raced: None, first: None }
+                        }
+                        (None, None) => Stopped { block, wave, at, raised, raced, first },
                     }));
                 }
             }

@@ -283,6 +283,23 @@ fn values_that_differ_by_a_rounding_may_be_exchanged_in_lds() {
     }
 }
 
+/// Integers may have the bits of FP32 or FP16 numbers, and each of many values may be a few roundings from the next one.
+#[test]
+fn values_that_differ_otherwise_may_not_be_exchanged_in_lds() {
+    let lanes = "t < 64";
+    let waves = "t % 64 == 0 && t < 128";
+    for (who, value) in [
+        (lanes, "200000000u + t"),
+        (waves, "200000000u + t / 64"),
+        (lanes, "0x3f8a1234u + 0x10000u * (t & 1)"),
+        (waves, "0x3f8a1234u + 0x10000u * (t / 64)"),
+        (lanes, "0x3f800000u + 1000 * t"),
+        ("t % 64 == 0", "0x3f800000u + 1500 * (t / 64)"),
+    ] {
+        races(&format!("SHARED unsigned s; if ({who}) s = {value}; barrier(); out[t] = s / 2;"), 1, in_lds);
+    }
+}
+
 /// Lanes may write what differs to one place of LDS if nothing is made of it: rows that are not there, of which each lane has something else.
 #[test]
 fn values_that_lanes_write_to_one_place_of_lds_may_differ_where_nobody_uses_them() {

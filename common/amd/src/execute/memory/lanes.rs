@@ -54,7 +54,6 @@ impl Block<'_> {
         let tiles = matches!(memory.transposed, Some(Transposed::Tiles(_))) && exec != wave.registers.all();
         let is_told =
             if parts.write { self.how(wave, memory, exec).1 } else { memory.sync || self.races.has_planned() };
-        let is_told = is_told || self.races.is_recording();
         if is_told || tiles {
             return None;
         }

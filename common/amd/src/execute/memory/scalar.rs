@@ -79,7 +79,6 @@ impl Block<'_> {
                 let met = self.races.has_met() || self.races.suspected.is_some();
                 if let (false, Some(fault)) = (met, self.stale_scalar(wave, address.wrapping_add(step))) {
                     self.races.read = Some(Raced::Read(fault));
-                    self.races.beside = true;
                     loaded.unwritten = if self.races.is_trusting() { 0 } else { (1 << size) - 1 };
                 }
             }
