@@ -230,12 +230,14 @@ fn atomics_and_shared_memory() {
 /// Bits of a half are a field of its raw form, and a file's own sum of halves goes before ours.
 #[test]
 fn bits_of_halves_and_sums_of_ones_own() {
-    let kernels = "#include <cuda_fp16.h>\n#include <ATen/ATen.h>\n__device__ at::Half atomicAdd(at::Half* to, at::Half) { *to = 5; return 0; }\n\
+    let kernels = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <ATen/ATen.h>\n__device__ at::Half atomicAdd(at::Half* to, at::Half) { *to = 5; return 0; }\n\
         __global__ void found(int* out) {\n    __shared__ __half sum;\n    if (threadIdx.x != 0) return;\n    __half_raw bits;\n    \
         bits.x = 0x3c00;\n    __half one = bits;\n    __half2_raw two = __half2_raw(__halves2half2(one, one + one));\n    \
         bits = __half_raw(__hadd(bits, one));\n    sum = one;\n    atomicAdd(&sum, one);\n    \
-        out[0] = (int)(float)one;\n    out[1] = bits.x;\n    out[2] = two.y;\n    out[3] = (int)(float)sum;\n}\n";
-    right(&Known::integers([1, 0x4000, 0x4000, 5]), "people.cu", "found", CUDA, kernels);
+        out[0] = (int)(float)one;\n    out[1] = bits.x;\n    out[2] = two.y;\n    out[3] = (int)(float)sum;\n    \
+        __half_raw four = {0x4400};\n    const unsigned short eight = 0x4800;\n    __half2_raw both = {0x4400, eight};\n    __nv_bfloat16_raw small = {0x3f80};\n    \
+        out[4] = (int)(float)(__half)four + (int)(float)(__half)__half_raw{eight};\n    out[5] = (int)(float)((__half2)both).y + (int)(float)(__nv_bfloat16)small;\n}\n";
+    right(&Known::integers([1, 0x4000, 0x4000, 5, 12, 9]), "people.cu", "found", CUDA, kernels);
 }
 
 #[test]

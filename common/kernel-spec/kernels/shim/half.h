@@ -6,13 +6,21 @@
 using __half = _Float16;
 using half = __half;
 
-// The bits of T, which a field has.
-#define BLUEFIN_RAW(raw, T)                                                          \
-    struct raw {                                                                     \
-        unsigned short x;                                                            \
-        raw() = default;                                                             \
-        BLUEFIN_MEMBER_OF_BOTH raw(T of) : x(bluefin_bits<unsigned short>(of)) {}    \
-        BLUEFIN_MEMBER_OF_BOTH operator T() const { return bluefin_bits<T>(x); }     \
+// Has a type if U is T.
+template <class U, class T> struct bluefin_same {};
+template <class T> struct bluefin_same<T, T> {
+    using type = void;
+};
+
+// The bits of T, which a field has: a number is those bits, a T is turned into them.
+#define BLUEFIN_RAW(raw, T)                                                                     \
+    struct raw {                                                                                \
+        unsigned short x;                                                                       \
+        raw() = default;                                                                        \
+        BLUEFIN_MEMBER_OF_BOTH constexpr raw(unsigned short bits) : x(bits) {}                  \
+        template <class U, class = typename bluefin_same<U, T>::type>                           \
+        BLUEFIN_MEMBER_OF_BOTH raw(U of) : x(bluefin_bits<unsigned short>(of)) {}               \
+        BLUEFIN_MEMBER_OF_BOTH operator T() const { return bluefin_bits<T>(x); }                \
     };
 BLUEFIN_RAW(__half_raw, __half)
 
@@ -137,6 +145,7 @@ using half2 = __half2;
 struct __half2_raw {
     unsigned short x, y;
     __half2_raw() = default;
+    BLUEFIN_MEMBER_OF_BOTH constexpr __half2_raw(unsigned short x, unsigned short y) : x(x), y(y) {}
     BLUEFIN_MEMBER_OF_BOTH __half2_raw(__half2 of)
         : x(bluefin_bits<unsigned short>(of.x)), y(bluefin_bits<unsigned short>(of.y)) {}
     BLUEFIN_MEMBER_OF_BOTH operator __half2() const { return {bluefin_bits<__half>(x), bluefin_bits<__half>(y)}; }
