@@ -135,6 +135,17 @@ def tuned_sums(values, sums, count, BLOCK: tl.constexpr):
     tl.store(sums + tl.program_id(0), tl.sum(tl.load(values + at, mask=at < count, other=0.0)))
 
 
+# A total of each row. There are as many as there were parts of a row, if programs took parts.
+@triton.autotune(configs=[config(1, BLOCK=32), config(2, BLOCK=64)], key=["columns"])
+@triton.jit
+def row_totals(values, totals, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for at in range(columns):
+        total += tl.load(values + row * columns + at, mask=row < 32, other=0.0)
+    tl.store(totals + row, total, mask=row < 32)
+
+
 def floats(*shape):
     return torch.wave(*shape, dtype=torch.float32)
 
@@ -181,7 +192,13 @@ def run_partial_sums():
 
 
 def run_tuned_sums():
-    tuned_sums[by("BLOCK", 1000)](floats(1000), torch.empty(triton.cdiv(1000, LEAST // 2)), 1000)
+    # The first has the same key, and launches nothing.
+    for grid in ((0,), by("BLOCK", 1000)):
+        tuned_sums[grid](floats(1000), torch.empty(triton.cdiv(1000, LEAST // 2)), 1000)
+
+
+def run_row_totals():
+    row_totals[by("BLOCK", 32)](floats(32, 1024), torch.empty(32), 1024)
 
 
 def main():

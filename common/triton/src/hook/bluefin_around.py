@@ -90,19 +90,29 @@ class Around:
         return [one["name"] for one in self.arguments if one["name"] in own]
 
 
+def numbers_of(arguments):
+    """The whole numbers that a kernel gets."""
+    numbers = {one["value"] for one in arguments if one["kind"] == "int"}
+    return numbers | {one["value"]["int"] for one in arguments if one["kind"] == "constexpr" and "int" in one["value"]}
+
+
+def sizes(arguments):
+    """These and the sizes of its tensors."""
+    tensors = [one for one in arguments if one["kind"] in ("tensor", "descriptor")]
+    return numbers_of(arguments) | {size for one in tensors for size in one["shape"]}
+
+
 def reduced(params, arguments):
     """Which tensors have a part for each block of something, as partial sums have, by name: the param that the block is. `params` are the
     sizes of blocks by name. Of a tensor with so many parts there is another with as many elements as all blocks have."""
     tensors = [one for one in arguments if one["kind"] in ("tensor", "descriptor")]
-    numbers = {one["value"] for one in arguments if one["kind"] == "int"}
-    numbers |= {one["value"]["int"] for one in arguments if one["kind"] == "constexpr" and "int" in one["value"]}
-    sizes = numbers | {size for one in tensors for size in one["shape"]}
+    numbers, every = numbers_of(arguments), sizes(arguments)
     found = {}
     for one in tensors:
         others = max((math.prod(other["shape"]) for other in tensors if other is not one), default=0)
         for parts in {*one["shape"]} - numbers - {0, 1}:
             rest = math.prod(one["shape"]) // parts
             for name, block in params.items():
-                if any(size > parts and -(-size // block) == parts and size * rest <= others for size in sizes):
+                if any(size > parts and -(-size // block) == parts and size * rest <= others for size in every):
                     found[one["name"]] = name
     return found

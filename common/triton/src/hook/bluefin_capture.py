@@ -90,6 +90,9 @@ class Capture:
             configs = list(tuner.prune_configs(kwargs))
             try:
                 taken = Taken(self, tuner, key, args, kwargs, configs, len(variants) - 1)
+            except Empty:
+                # The next launch of the key may have something to do.
+                variants.pop(given, None)
             except Exception as error:
                 self.leave(tuner, error)
         except Exception:
@@ -114,6 +117,8 @@ class Capture:
         if len(keys) <= bluefin_jit.KEYS:
             try:
                 taken = Taken(self, plain, plain.key, args, plain.kwargs, plain.configs)
+            except Empty:
+                keys.pop(plain.key, None)
             except Exception as error:
                 self.leave(plain, error)
         launched = original(plain.fn, *args, **kwargs)
@@ -167,8 +172,6 @@ class Capture:
 
     def leave_at(self, name, at, error):
         """Notes why something is not captured. Whatever goes wrong here, the launch goes on."""
-        if isinstance(error, Empty):
-            return
         with contextlib.suppress(Exception), self.noting.lock:
             reason = f"{type(error).__name__}: {error}" if isinstance(error, Exception) and not isinstance(error, Left) else str(error)
             if (name, reason) not in self.left:
@@ -478,6 +481,7 @@ class Taken:
             for halved in range(3)
         ]
         self.scratch = in_parts[0]
+        in_parts = [{name: param for name, param in found.items() if self.has_a_program_for_each_part(chosen, param)} for found in in_parts]
         if outputs in [{*found} for found in in_parts]:
             self.parted = sorted({param for found in in_parts if outputs == {*found} for param in found.values()})
             self.scratch = {}
@@ -485,6 +489,12 @@ class Taken:
             self.points = [point for point in self.points if all(point["kwargs"].get(name) == length for name, length in lengths.items())]
         for name in self.scratch:
             self.around.leave_out(name, self.buffers.take_out(name))
+
+    def has_a_program_for_each_part(self, chosen, param):
+        """Whether the launch has as many programs along a dimension as there are blocks of some tensor's size or of a number. Lengths alone may be
+        so by chance."""
+        block, blocks = chosen.kwargs.get(param), {grid for point in self.points if point["text"] == str(chosen) for grid in point["grid"]}
+        return isinstance(block, int) and any(-(-size // block) in blocks - {1} for size in bluefin_around.sizes(self.arguments))
 
     def neighbours(self):
         """Grids of what lies beside the configs, by the params that the grid reads; nothing where there is no telling."""
