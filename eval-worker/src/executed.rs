@@ -152,7 +152,10 @@ impl Executor {
         let unchanged = written.iter().filter(|(_, (before, after))| before == after);
         posed.unchanged = unchanged.map(|(buffer, _)| buffer.name.clone()).collect();
         if !written.is_empty() && posed.unchanged.len() == written.len() {
-            let detail = format!("no element of {} was changed: these inputs try nothing", posed.unchanged.join(", "));
+            let detail = format!(
+                "no element of {} was changed: these inputs try nothing; buffers hold others by low and high, fill or data",
+                posed.unchanged.join(", "),
+            );
             return Err(Failure::new(FailureKind::OutputNotWritten, detail));
         }
         let options = Options { seed: self.options.seed.wrapping_add(1), ..self.options.clone() };

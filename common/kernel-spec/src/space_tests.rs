@@ -89,6 +89,7 @@ fn a_model_ranks_points_in_the_words_of_the_solver_or_else_of_its_space() {
             "space.wide.cost_let[0]: found \"wide\", expected name = expression",
         ),
         ("cost_let = [\"wide = 1\"]", "", "solver[1].cost_let[0]: found \"wide = 1\", expected a cost that it is for"),
+        ("", "cost_let = [\"wide = 1\"]", "space.wide.cost_let[0]: found \"wide = 1\", expected a cost that it is for"),
     ] {
         let error = costs(own, of_space).unwrap_err();
         assert!(error.contains(expected), "{error}");

@@ -68,10 +68,13 @@ pub(crate) struct NamespaceMacros {
 /// Names that stand for names that stand for names.
 const MOST_NAMES: usize = 4;
 
-/// The macros of `texts` that stand for namespaces, where all definitions of one say the same.
+/// The macros of `texts` that stand for namespaces, where all definitions of one say the same and nothing takes one back. Those that close one are
+/// others' words where none opens one.
 pub(crate) fn namespace_macros<'a>(texts: impl Iterator<Item = &'a str>) -> NamespaceMacros {
     let (mut opening, mut names) = (BTreeMap::new(), BTreeMap::new());
+    let mut ended = BTreeSet::new();
     for line in texts.flat_map(directives) {
+        ended.extend(line.strip_prefix("undef").map(|name| name.trim().to_string()));
         let Some((name, words)) = definition(line) else { continue };
         let has_arguments = line.split_once(name.as_str()).is_some_and(|(_, behind)| behind.starts_with('('));
         let is_plain = |word: &String| is_word(word) || matches!(word.as_str(), ":" | "{" | "}");
@@ -88,11 +91,18 @@ pub(crate) fn namespace_macros<'a>(texts: impl Iterator<Item = &'a str>) -> Name
         }
     }
     let known = |found: BTreeMap<String, Option<String>>| -> BTreeMap<String, String> {
-        found.into_iter().filter_map(|(name, body)| Some((name, body?))).collect()
+        found
+            .into_iter()
+            .filter_map(|(name, body)| Some((name, body?)))
+            .filter(|(name, _)| !ended.contains(name))
+            .collect()
     };
     let mut macros = NamespaceMacros { opening: known(opening), names: known(names) };
     let opening = macros.opening.iter().map(|(name, body)| (name.clone(), macros.with_names(body)));
     macros.opening = opening.collect();
+    if !macros.opening.values().any(|body| body.contains('{')) {
+        macros.opening.clear();
+    }
     macros
 }
 
@@ -148,5 +158,12 @@ mod tests {
             "{changed}"
         );
         assert_eq!(changed.lines().count(), text.lines().count());
+        // A word of one file that is taken back, and one where no macro opens a namespace.
+        for other in [
+            "#define END } }\n#undef END\n#define BEGIN namespace a {\nenum { END = 3 };\n",
+            "#define END }\nenum { END = 3 };\n",
+        ] {
+            assert_eq!(with_namespace_macros(other, &namespace_macros([other].into_iter())), other);
+        }
     }
 }

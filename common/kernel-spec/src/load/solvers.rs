@@ -157,15 +157,15 @@ impl Loader<'_> {
     ) -> Result<Option<Cost>, SpecError> {
         let of_space = space.and_then(|space| Some((space.loader, space.field.as_str(), space.raw.cost.as_ref()?)));
         let said = raw.cost.as_ref().map(|cost| (self, field, cost)).or(of_space);
+        let lines =
+            Space::lines_of_cost(space.filter(|_| raw.cost.is_none()), (self, field.to_string(), &raw.cost_let))?;
         let Some((loader, place, value)) = said else {
-            return match raw.cost_let.first() {
+            return match lines.first() {
                 None => Ok(None),
-                Some(line) => Err(self.invalid(&format!("{field}.cost_let[0]"), line, "a cost that it is for")),
+                Some((loader, field, line)) => Err(loader.invalid(field, line.as_str(), "a cost that it is for")),
             };
         };
         let mut names = names.clone();
-        let lines =
-            Space::lines_of_cost(space.filter(|_| raw.cost.is_none()), (self, field.to_string(), &raw.cost_let))?;
         let lets = lines.iter().map(|(loader, field, line)| loader.line_of_let(line, field, &mut names));
         let lets = lets.collect::<Result<_, _>>()?;
         Ok(Some(Cost { lets, value: loader.expression(value, &format!("{place}.cost"), &names)? }))
