@@ -487,6 +487,9 @@ class Taken:
             self.scratch = {}
             lengths = {name: typed(chosen.kwargs.get(name)) for name in self.parted}
             self.points = [point for point in self.points if all(point["kwargs"].get(name) == length for name, length in lengths.items())]
+        elif outputs == {*self.scratch}:
+            # By chance.
+            self.scratch = {}
         for name in self.scratch:
             self.around.leave_out(name, self.buffers.take_out(name))
 
