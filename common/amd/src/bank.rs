@@ -4,10 +4,10 @@ pub(crate) mod lanes;
 
 use std::ops::Range;
 
-use crate::races::{LDS, Raced, Races, Side, are_one_sum, differ_by_rounding};
+use crate::races::{LDS, Raced, Races, Side, are_one_sum, rounded_as};
 use crate::shadow::{Conflict, How, Met, Shadow, Toucher};
 use crate::variables::{Variables, buffer_place};
-use crate::verdict::{Access, Fault, Other, Place, Use};
+use crate::verdict::{Access, Fault, NOBODYS_ATOMIC, Other, Place, Use};
 
 /// What was read: up to four dwords, and a bit for each byte that nobody wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Bank<'_> {
         let (place, other) = (self.place(met.at), met.conflict.other(|number| block_of(to.starts, number)));
         let fault = match met.conflict {
             Conflict::Stale { .. } => Fault::Stale { place, other, missing: "buffer_gl0_inv" },
-            _ => Fault::Race { access, place, other, by: None, wrote: met.conflict.wrote(), rounding: false },
+            _ => Fault::Race { access, place, other, by: None, wrote: met.conflict.wrote(), rounding: None },
         };
         if let Some(watch) = &mut to.races.watch {
             watch.meet(&fault);
@@ -168,7 +168,7 @@ impl Bank<'_> {
         let open = self.planned(offset, size, to);
         let Some(Raced::Planned(at)) = to.races.read.take_if(|_| open != 0) else { return None };
         let (place, other) = (self.place(offset + open.trailing_zeros() as usize), Other::Wave(to.races.of(at)?.wave));
-        Some(Fault::Race { access: Access::Write, place, other, by: None, wrote: true, rounding: false })
+        Some(Fault::Race { access: Access::Write, place, other, by: None, wrote: true, rounding: None })
     }
 
     /// Looks at what a store meets; whether what another wave wrote stays, as both are one sum: a third wave's value is compared with the first one.
@@ -189,14 +189,15 @@ impl Bank<'_> {
             return Ok(false);
         }
         let mut fault = self.race(Access::Write, met, to);
-        if let (Fault::Race { rounding, wrote, .. }, true) = (&mut fault, clean)
-            && let (Some(old), Some(new)) = (self.bytes[piece.clone()].first_chunk(), data.first_chunk())
-        {
-            let [old, new] = [old, new].map(|bytes| u32::from_le_bytes(*bytes));
-            if matches!(self.label, Label::Lds) && are_one_sum(old, new, 0.0) && !met.atomic {
-                return Ok(met.conflict.wrote());
+        if let (Fault::Race { rounding, wrote, .. }, true) = (&mut fault, clean) {
+            let (old, new) = (&self.bytes[piece.clone()], data);
+            if let (Some(old), Some(new)) = (old.first_chunk(), new.first_chunk()) {
+                let [old, new] = [old, new].map(|bytes| u32::from_le_bytes(*bytes));
+                if matches!(self.label, Label::Lds) && are_one_sum(old, new, 0.0) && !met.atomic {
+                    return Ok(met.conflict.wrote());
+                }
             }
-            *rounding = *wrote && differ_by_rounding(old, new);
+            *rounding = rounded_as(old, new).filter(|_| *wrote);
         }
         if met.conflict.wrote() || met.atomic || to.races.is_full() {
             let of = if stores_open { Side::Own } else { Side::Other };
@@ -242,7 +243,7 @@ impl Bank<'_> {
         let old = u64::from(found.dwords[0]) | u64::from(found.dwords[1]) << 32;
         let Some(new) = next((found.unwritten == 0).then_some(old)) else {
             let used = Use::Store(self.place(offset));
-            return Err(Fault::Unwritten { used, origin: Some("an atomic on what nobody wrote".into()) });
+            return Err(Fault::Unwritten { used, origin: Some(NOBODYS_ATOMIC.into()) });
         };
         self.bytes[range.clone()].copy_from_slice(&new.to_le_bytes()[..size]);
         mark(&mut self.written[range], 0);

@@ -26,6 +26,26 @@ pub(crate) fn differ_by_rounding(one: u32, other: u32) -> bool {
     are_neighbours(one, other, FEW)
 }
 
+/// The type as which a word or half a word of two are numbers a few roundings apart, if there is one. What it is meant as nobody knows.
+pub(crate) fn rounded_as(one: &[u8], other: &[u8]) -> Option<&'static str> {
+    let half = |bytes: &[u8], at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+    if let (Some(one), Some(other)) = (one.first_chunk(), other.first_chunk())
+        && differ_by_rounding(u32::from_le_bytes(*one), u32::from_le_bytes(*other))
+    {
+        return Some("FP32");
+    }
+    let halves = (0..one.len()).step_by(2).map(|at| (half(one, at), half(other, at)));
+    let close =
+        |pair: (Option<u16>, Option<u16>)| matches!(pair, (Some(one), Some(other)) if are_near_halves(one, other));
+    (one != other && halves.into_iter().all(close)).then_some("FP16 or BF16")
+}
+
+/// Whether two halves of words are equal, or FP16 and BF16 numbers with few others between: no denormals of FP16, and neither infinite.
+fn are_near_halves(one: u16, other: u16) -> bool {
+    const USUAL: std::ops::Range<u16> = 0x0400..0x7c00;
+    one == other || one.abs_diff(other) <= 2 && [one, other].iter().all(|half| USUAL.contains(&(half & 0x7fff)))
+}
+
 /// Whether two words that lanes or waves write to one place of LDS count as the same value: equal, or FP32 numbers that differ by the roundings
 /// of a longer sum, of numbers as large as `largest`. What compilers spread over many lanes they also compute in each, as Triton does with
 /// reductions (Welford's means and variances come out with other roundings in each of two lanes that exchange theirs). Either value may stay,
@@ -256,6 +276,17 @@ mod tests {
         assert!(!close(1.0, 1.0) && !close(1.0, 1.001) && !close(1.0, -1.0) && !close(0.0, -0.0));
         assert!(!differ_by_rounding(3, 4), "integers");
         assert!(!close(f32::INFINITY, f32::MAX) && !close(f32::NAN, 1.0));
+    }
+
+    #[test]
+    fn halves_a_rounding_apart_are_named() {
+        let said = |one: u32, other: u32| rounded_as(&one.to_le_bytes(), &other.to_le_bytes());
+        assert_eq!(said(0x3c01_bc00, 0x3c02_bc01), Some("FP16 or BF16"));
+        assert_eq!(said(0x3f80_0000, 0x3f80_0001), Some("FP32"));
+        assert_eq!(said(0x3c01_3c00, 0x3c09_3c00), None);
+        assert_eq!((said(3, 4), said(0x7c00_7c00, 0x7c01_7c00), said(5, 5)), (None, None, None));
+        assert_eq!(rounded_as(&[1, 0x3c], &[2, 0x3c]), Some("FP16 or BF16"));
+        assert_eq!((rounded_as(&[1], &[2]), rounded_as(&[1, 0x3c, 1], &[2, 0x3c, 1])), (None, None));
     }
 
     #[test]

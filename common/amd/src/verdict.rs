@@ -14,6 +14,9 @@ pub const ASSERT_TRAP: u32 = 121;
 /// Number of the trap of a texture that is a variable, which a host binds (`shim/textures.h`).
 pub const TEXTURE_TRAP: u32 = 122;
 
+/// Where a value came from that an atomic was to change, though nobody had written it.
+pub(crate) const NOBODYS_ATOMIC: &str = "an atomic on what nobody wrote";
+
 /// Why a launch did not end well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -208,8 +211,16 @@ pub enum Fault {
     /// A value that nobody wrote, or that was made of one, is used.
     Unwritten { used: Use, origin: Option<String> },
     /// Two touch one place, one of them writing, and nothing orders them. `by`: the last instruction by which the other one did before, as far as that
-    /// is known. `rounding`: both write, and what they write is, as FP32, a few roundings apart.
-    Race { access: Access, place: Place, other: Other, by: Option<Box<Site>>, wrote: bool, rounding: bool },
+    /// is known. `rounding`: both write, and what
+    /// they write is, as this type, a few roundings apart.
+    Race {
+        access: Access,
+        place: Place,
+        other: Other,
+        by: Option<Box<Site>>,
+        wrote: bool,
+        rounding: Option<&'static str>,
+    },
     /// What another wave wrote is read behind a barrier or an atomic, but a cache may hold what was there before: an instruction is
     /// missing that empties it.
     Stale { place: Place, other: Other, missing: &'static str },
@@ -295,7 +306,10 @@ impl fmt::Display for Fault {
                         write!(f, "with {missing}")?;
                     }
                 }
-                f.write_str(if *rounding { "; as FP32, both values differ by a rounding" } else { "" })
+                match rounding {
+                    Some(of) => write!(f, "; as {of}, both values differ by a rounding"),
+                    None => Ok(()),
+                }
             }
             Self::Stale { place, other, missing } => {
                 write!(f, "stale: read of {place}, which {other} wrote, with no {missing} between")

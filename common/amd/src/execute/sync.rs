@@ -10,7 +10,7 @@ use crate::bank::block_of;
 use crate::instruction::Memory;
 use crate::operations::memory::{Kind, Space};
 use crate::order::{Clock, Entry, Known, Order};
-use crate::races::{LDS, Met, Raced, are_one_sum, differ_by_rounding, largest_of};
+use crate::races::{LDS, Met, Raced, are_one_sum, largest_of, rounded_as};
 use crate::registers::LANES;
 use crate::shadow::{BLOCK_NUMBERS, How, LAST_NUMBER, SPARE_ROUNDS, Toucher};
 use crate::verdict::{Access, Fault, Other, Place, Raised, Step, Suspect};
@@ -391,9 +391,11 @@ impl Block<'_> {
                     To::Memory(address) => self.memory.place(address),
                     _ => continue,
                 };
-                // The word of both that the byte is one of.
-                let (from, is_word) = (at & !3, first == second && (at & !3) + 4 <= common);
-                let rounding = is_word && differ_by_rounding(word(lane, from), word(other, from));
+                // The word of both that the byte is one of, or what there is of it.
+                let from = at & !3;
+                let part = |lane: usize| (from..common.min(from + 4)).map(|at| byte(wave, lane, at as usize)).collect();
+                let [one, two]: [Vec<u8>; 2] = [lane, other].map(part);
+                let rounding = if first == second { rounded_as(&one, &two) } else { None };
                 let (access, by) = (Access::Write, Other::Lane(lane as u32));
                 let fault = Fault::Race { access, place, other: by, by: None, wrote: true, rounding };
                 if first & LDS == 0 {

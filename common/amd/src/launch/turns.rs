@@ -16,7 +16,7 @@ use crate::order::Places;
 use crate::races::{Met, Overwrite, Races, Side};
 use crate::random::Random;
 use crate::shadow::{LAST_NUMBER, SPARE_ROUNDS};
-use crate::verdict::{Failure, Fault, Missing, Other, Raised, Verdict};
+use crate::verdict::{Failure, Fault, Missing, NOBODYS_ATOMIC, Other, Place, Raised, Use, Verdict};
 use crate::watch::Watch;
 use crate::wave::{State, Temporaries, Wave};
 
@@ -41,12 +41,19 @@ struct Stopped {
     first: Option<Met>,
 }
 
-impl Stopped {
-    /// Whether the first value that nobody wrote came from LDS.
-    fn is_of_lds(&self) -> bool {
-        matches!(&self.raised.fault, Fault::Unwritten { origin: Some(origin), .. } if origin.ends_with("of LDS"))
+/// Whether the first value that nobody wrote came from LDS.
+fn is_of_lds(fault: &Fault) -> bool {
+    match fault {
+        Fault::Unwritten { used: Use::Store(Place::Lds { .. }), origin: Some(origin) } if origin == NOBODYS_ATOMIC => {
+            true
+        }
+        Fault::Unwritten { origin: Some(origin), .. } => origin.ends_with("of LDS"),
+        _ => false,
     }
 }
+
+/// The wave, the instruction and what stopped it.
+type Fell = (u32, usize, Box<Raised>);
 
 /// A block that is under way.
 #[derive(Default)]
@@ -135,7 +142,7 @@ impl Prepared<'_> {
     ) -> Failure {
         // Waves that run ahead in LDS find what nobody wrote as well as what nothing orders.
         let run_ahead = |met: &mut Met| met.is_of_lds() && !met.is_of_lanes();
-        if let (true, Some(met)) = (stopped.is_of_lds(), stopped.first.take_if(run_ahead)) {
+        if let (true, Some(met)) = (is_of_lds(&stopped.raised.fault), stopped.first.take_if(run_ahead)) {
             return self.race(met);
         }
         if !found.is_empty() && stopped.raced.is_none() {
@@ -255,7 +262,7 @@ impl<'a> Run<'a> {
                     None => break Ok(()),
                 },
             };
-            match self.turn(memory, &mut resident) {
+            match self.turn(memory, &mut resident, None) {
                 Ok(true) => {
                     self.end(memory, &resident.own);
                     self.ended.push(resident);
@@ -264,7 +271,8 @@ impl<'a> Run<'a> {
                     self.leave(memory, &mut resident.own);
                     waiting.push_back(resident);
                 }
-                Err((wave, at, raised)) => {
+                Err(stopped) => {
+                    let (wave, at, raised) = self.perhaps_early(memory, &mut resident, stopped);
                     let raced_of = |wave: u32| resident.waves.get(wave as usize).and_then(|wave| wave.raced.as_deref());
                     let raced = raced_of(wave).cloned();
                     // What waves write to LDS is not the same, as a race has left open what one of them computes it from.
@@ -294,6 +302,20 @@ impl<'a> Run<'a> {
         };
         self.races.close();
         done
+    }
+
+    /// What stopped a block, where a wave was stopped by what nobody wrote in LDS: perhaps others of its waves write it before the next barrier, which
+    /// makes it a race. Those go on up to there.
+    fn perhaps_early(&mut self, memory: &mut Memory, resident: &mut Resident, stopped: Fell) -> Fell {
+        let (wave, _, raised) = &stopped;
+        let has_raced = resident.waves.get(*wave as usize).is_none_or(|wave| wave.raced.is_some());
+        if !is_of_lds(&raised.fault) || has_raced || self.races.first.is_some() || self.races.is_trusting() {
+            return stopped;
+        }
+        let others = self.turn(memory, resident, Some(*wave));
+        // Of reads nothing may come; what is written is looked at in another execution.
+        self.races.first = None;
+        others.err().unwrap_or(stopped)
     }
 
     /// Makes a block ready.
@@ -343,9 +365,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs the waves of a block in an order that chance decides, for a while; whether it has ended. The wave and the instruction that
-    /// stopped it otherwise.
-    fn turn(&mut self, memory: &mut Memory, resident: &mut Resident) -> Result<bool, (u32, usize, Box<Raised>)> {
+    /// Runs the waves of a block in an order that chance decides, for a while; whether it has ended. What stopped it otherwise. Without a wave, that was
+    /// `stopped`: the others up to the next barrier, which a race in LDS alone ends sooner.
+    fn turn(&mut self, memory: &mut Memory, resident: &mut Resident, stopped: Option<u32>) -> Result<bool, Fell> {
         let prepared = self.prepared;
         let target = prepared.program.target();
         let site = |at: usize| prepared.code.site(at);
@@ -370,15 +392,18 @@ impl<'a> Run<'a> {
             executed: self.executed,
         };
         let until = block.executed + BLOCK_TURN;
-        let done =
-            waves_in_turns(&mut block, &mut resident.waves, &mut self.random, &mut self.counts, (until, self.options));
+        let waves = &mut resident.waves;
+        let done = match stopped {
+            None => waves_in_turns(&mut block, waves, &mut self.random, &mut self.counts, (until, self.options)),
+            Some(stopped) => others_up_to_a_barrier(&mut block, waves, stopped),
+        };
         (self.hint, self.executed) = (block.hint, block.executed);
         done
     }
 }
 
 /// The fault of a barrier at which waves met that waited at different ones, if any did.
-fn divergent(site: &dyn Fn(usize) -> Site, waves: &[Wave]) -> Option<(u32, usize, Box<Raised>)> {
+fn divergent(site: &dyn Fn(usize) -> Site, waves: &[Wave]) -> Option<Fell> {
     let (number, (at, wave, there)) = waves.iter().find_map(|wave| Some((wave.number, wave.elsewhere?)))?;
     let missing = Missing::Elsewhere { wave, at: site(there.saturating_sub(1)) };
     Some((number, at.saturating_sub(1), Raised::wave(Fault::Barrier { missing })))
@@ -390,7 +415,7 @@ fn waves_in_turns(
     random: &mut Random,
     counts: &mut [u64],
     (until, options): (u64, &Options),
-) -> Result<bool, (u32, usize, Box<Raised>)> {
+) -> Result<bool, Fell> {
     let mut running: Vec<usize> = Vec::with_capacity(waves.len());
     while block.executed < until {
         running.clear();
@@ -440,6 +465,25 @@ fn waves_in_turns(
                     }
                 }
                 State::AtBarrier | State::Ended => break,
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn others_up_to_a_barrier(block: &mut Block<'_>, waves: &mut [Wave], stopped: u32) -> Result<bool, Fell> {
+    for wave in waves.iter_mut().filter(|wave| wave.number != stopped) {
+        let until = block.executed + BLOCK_TURN;
+        while wave.state == State::Running && block.executed < until {
+            let at = wave.at;
+            block.executed += 1;
+            match block.step(wave) {
+                Err(raised) if matches!(raised.fault, Fault::Race { place: Place::Lds { .. }, .. }) => {
+                    return Err((wave.number, at, raised));
+                }
+                Err(_) => break,
+                Ok(()) if wave.state == State::Synced => wave.state = State::Running,
+                Ok(()) => {}
             }
         }
     }

@@ -263,7 +263,7 @@ fn blocks_that_write_one_element_race() {
             place: Place::Buffer { name, .. },
             other: Other::Block(other),
             wrote: true,
-            rounding: false,
+            rounding: None,
             ..
         } = &verdict.fault
         else {
