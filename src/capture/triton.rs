@@ -44,6 +44,13 @@ fn say(text: &mut String, folder: &Path, captures: &[Captured], left: &[Left]) -
         for (output, param) in &one.not_compared {
             writeln!(text, "bluefin: {}: {output} has a part for each {param}, and is not compared", one.name())?;
         }
+        for config in &one.left_out {
+            writeln!(
+                text,
+                "bluefin: {}: left out, with other partial sums than the config that ran: {config}",
+                one.name()
+            )?;
+        }
     }
     if captures.is_empty() && !left.is_empty() {
         return writeln!(text, "bluefin: {shown}: no kernel was captured: all that the program tunes is named above");
@@ -68,7 +75,7 @@ fn told(folder: &Path, captures: &[Captured], process: &Process, left: &[Left]) 
         json!({
             "name": captured.name(), "function": captured.function, "at": format!("{}:{}", captured.file, captured.line),
             "configs": captured.configs(), "calls": counts.calls, "ms": counts.ms, "not_widened": captured.not_widened,
-            "not_compared": captured.not_compared,
+            "not_compared": captured.not_compared, "left_out": captured.left_out,
         })
     };
     let left = left.iter().map(|one| json!({ "function": one.function, "at": one.at, "reason": one.reason }));

@@ -42,6 +42,9 @@ pub struct Captured {
     /// Outputs that no config is compared by, with the param that their length follows from.
     #[serde(default)]
     pub not_compared: BTreeMap<String, String>,
+    /// Configs of the list that write other partial sums than the one that ran, of which nothing says whether they are right.
+    #[serde(default)]
+    pub left_out: Vec<String>,
     /// Bytes of memory whose contents follow from the config, so that nobody compares them.
     #[serde(default)]
     pub(crate) workspace: u64,

@@ -178,6 +178,10 @@ impl Captured {
             let _ =
                 writeln!(text, "# {output} has a part for each {param}: it is scratch memory here, and not compared.");
         }
+        for config in &self.left_out {
+            let config = config.replace(char::is_control, " ");
+            let _ = writeln!(text, "# Left out, with other partial sums than the config that ran: {config}.");
+        }
         for buffer in &self.buffers {
             text.push_str(&buffer.block()?);
         }

@@ -26,6 +26,7 @@ fn what_a_spec_has_no_words_for_is_written_in_python_and_right() {
         ("masked", "[tolerance.FP32]\nabsolute = 0.000"),
         ("warps", "{ BLOCK = 32, num_stages = 3, num_warps = 2 }"),
         ("staged", "{ num_stages = "),
+        ("stepped", "name = \"out\"\ntype = \"FP32\"\nlength = 100\nrole = \"output\""),
     ] {
         let spec = program.spec(&report, function, 0);
         assert!(spec.contains(part), "{part}\nin\n{spec}");
@@ -35,6 +36,6 @@ fn what_a_spec_has_no_words_for_is_written_in_python_and_right() {
         let checked = json(&expect(program.bluefin().args(check), 0));
         let candidates = checked["candidates"].as_array().unwrap();
         let results: Vec<_> = candidates.iter().map(|one| &one["result"]).collect();
-        assert_eq!(results, ["right"; 9], "{target}: {checked:#}");
+        assert_eq!(results, ["right"; 10], "{target}: {checked:#}");
     }
 }

@@ -44,7 +44,8 @@ def carried(x, pair, out, count, most, KIND: tl.constexpr, LEAST: tl.constexpr, 
     value = tl.load(x + at, mask=at < count, other=LEAST)
     if KIND == torch.float16:
         value += tl.load(pair.data + at, mask=at < count, other=0.0) * pair.factor
-    both = Pair(tl.minimum(value, most), SIZES.columns)
+    FINITE: tl.constexpr = torch.finfo(torch.float32).max
+    both = Pair(tl.minimum(value, tl.minimum(most, FINITE)), SIZES.columns)
     tl.store(out + at, both.data * both.factor * twice(2) * thrice(1), mask=at < count)
 
 
@@ -92,6 +93,20 @@ def staged(x, out, count, num_stages: tl.constexpr, BLOCK: tl.constexpr):
         tl.store(out + at, tl.load(x + at, mask=at < count, other=0.0) * num_stages, mask=at < count)
 
 
+# A `while`, through which addresses go, and an argument called as Triton calls the launch's.
+@triton.jit
+def stepped(grid, out, count, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    place = out
+    while count > 0:
+        total += tl.load(grid + at, mask=at < count, other=0.0)
+        tl.store(place + at, total, mask=at < count)
+        place += BLOCK
+        grid += BLOCK
+        count -= BLOCK
+
+
 class Strided:
     """A view with strides that torch has not."""
 
@@ -136,5 +151,6 @@ if __name__ == "__main__":
     staged[grid](floats(100), out, 100, num_stages=3, BLOCK=16)
     # By its place, where the option is another.
     staged[grid](floats(100), out, 100, tl.constexpr(1), BLOCK=32)
+    stepped[(1,)](floats(100), out, 100, BLOCK=32)
     widened[grid](Bare(floats(100)), out, 100, BLOCK=64)
     print("benchmarked", torch.benchmarked)

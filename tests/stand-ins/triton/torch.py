@@ -29,6 +29,14 @@ float16, float32, float64 = dtype("float16", None, True), dtype("float32", "f", 
 int32, uint8, bool = dtype("int32", "i", False), dtype("uint8", "B", False), dtype("bool", "B", False)
 
 
+class finfo:
+    def __init__(self, of):
+        if of not in (float16, float32):
+            raise TypeError(of)
+        self.bits, self.max = (16, 65504.0) if of is float16 else (32, 3.4028234663852886e38)
+        self.min = -self.max
+
+
 class Storage:
     """Memory with an address that is nobody else's."""
 

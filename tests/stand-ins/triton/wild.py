@@ -146,6 +146,17 @@ def row_totals(values, totals, columns, BLOCK: tl.constexpr):
     tl.store(totals + row, total, mask=row < 32)
 
 
+# Sums of columns by as many programs as the config says, one at the least.
+@triton.autotune(configs=[config(1, SPLIT=1), config(1, SPLIT=2)], key=["count"], reset_to_zero=["sums"])
+@triton.jit
+def split_sums(values, sums, count, SPLIT: tl.constexpr):
+    at = tl.arange(0, 32)
+    total = tl.zeros((32,), tl.float32)
+    for begin in range(tl.program_id(0) * 32, count, SPLIT * 32):
+        total += tl.load(values + begin + at)
+    tl.atomic_add(sums + at, total)
+
+
 def floats(*shape):
     return torch.wave(*shape, dtype=torch.float32)
 
@@ -199,6 +210,10 @@ def run_tuned_sums():
 
 def run_row_totals():
     row_totals[by("BLOCK", 32)](floats(32, 1024), torch.empty(32), 1024)
+
+
+def run_split_sums():
+    split_sums[lambda meta: (meta["SPLIT"],)](floats(960), torch.empty(32), 960)
 
 
 def main():

@@ -23,7 +23,7 @@ import bluefin_sources
 from bluefin_buffers import Buffers
 from bluefin_cache import NotOnDisk
 from bluefin_sources import is_named_tuple, literal
-from bluefin_triton import Empty, Left, State, between_events, constants, jit_function, tuning_key, variant
+from bluefin_triton import Empty, Left, State, between_events, constants, given_to, jit_function, tuning_key, variant
 from bluefin_tuners import choices, runs_by_itself
 
 FORMAT = 1
@@ -365,11 +365,11 @@ class Taken:
                 raise Left("its configs override Triton's code")
         if len(configs) < getattr(tuner, "configs_least", 2):
             raise Left("pruning leaves one config")
-        given = {**dict(zip(tuner.arg_names, args)), **kwargs}
-        self.grid = given.pop("grid", None)
+        given = given_to(tuner.arg_names, args, kwargs)
+        self.grid = kwargs.get("grid")
         self.launch_options = {
             name: value for name, value in given.items()
-            if name not in tuner.arg_names and name not in ("warmup", "stream", "device")
+            if name not in tuner.arg_names and name not in ("stream", "device")
         }
         self.given = {name: value for name, value in given.items() if name in tuner.arg_names}
         self.configs = configs
@@ -383,6 +383,8 @@ class Taken:
         self.blocks = {}
         # Params that the lengths of all outputs follow from.
         self.parted = []
+        # Configs with another length of these, as text.
+        self.left_out = []
         self.around = bluefin_around.Around(self.function, [self.argument(param) for param in self.function.params])
         self.arguments = self.around.arguments
         asked = [bluefin_hooks.asked(tuner, config, {**self.given, **self.launch_options}, Tracked) for config in configs]
@@ -473,12 +475,13 @@ class Taken:
         named = [one["buffer"] for one in self.arguments if "buffer" in one]
         alone = {one["buffer"]: one["name"] for one in self.arguments if one["kind"] == "tensor" and named.count(one["buffer"]) == 1}
         # The memory may also be for smaller blocks than the list has.
+        smaller = [{name: block >> halved for name, block in blocks.items() if block >> halved > 0} for halved in range(3)]
         in_parts = [
             {
-                name: param for name, param in bluefin_around.reduced({name: block >> halved for name, block in blocks.items()}, self.arguments).items()
+                name: param for name, param in bluefin_around.reduced(sizes, self.arguments).items()
                 if alone.get(name) == name and self.buffers.role(name) == "output"
             }
-            for halved in range(3)
+            for sizes in smaller
         ]
         self.scratch = in_parts[0]
         in_parts = [{name: param for name, param in found.items() if self.has_a_program_for_each_part(chosen, param)} for found in in_parts]
@@ -486,7 +489,9 @@ class Taken:
             self.parted = sorted({param for found in in_parts if outputs == {*found} for param in found.values()})
             self.scratch = {}
             lengths = {name: typed(chosen.kwargs.get(name)) for name in self.parted}
-            self.points = [point for point in self.points if all(point["kwargs"].get(name) == length for name, length in lengths.items())]
+            taken = [point for point in self.points if all(point["kwargs"].get(name) == length for name, length in lengths.items())]
+            self.left_out = [re.sub(r"(, )?\w+: None", "", point["text"]) for point in self.points if point not in taken]
+            self.points = taken
         elif outputs == {*self.scratch}:
             # By chance.
             self.scratch = {}
@@ -584,6 +589,7 @@ class Taken:
             "not_widened": narrow,
             # With the param that their length follows from.
             "not_compared": self.scratch,
+            "left_out": self.left_out,
             "function_digest": self.function.cache_key,
             "source": self.sources.entry,
             "files": sorted(self.sources.texts()),

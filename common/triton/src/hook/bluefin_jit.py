@@ -8,7 +8,7 @@ import threading
 
 import bluefin_around
 import bluefin_hooks
-from bluefin_triton import State, between_events
+from bluefin_triton import State, between_events, given_to
 
 # Tuning keys of a function that are captured: sizes may be others in each launch.
 KEYS = 4
@@ -41,7 +41,7 @@ class Plain:
         import triton
 
         self.fn, self.base_fn, self.arg_names = function, function.fn, function.arg_names
-        given = {**dict(zip(self.arg_names, args)), **kwargs}
+        given = given_to(self.arg_names, args, kwargs)
         self.keys = [name for name in self.arg_names if isinstance(given.get(name), (bool, int, str))]
         self.key = tuple(given[name] for name in self.keys)
         self.key += tuple(str(given[name].dtype) for name in self.arg_names if hasattr(given.get(name), "dtype"))
@@ -50,7 +50,7 @@ class Plain:
         # AMD's backend has a default of its own.
         stages = 2 if triton.runtime.driver.active.get_current_target().backend == "hip" else 3
         options = {"num_warps": 4, "num_stages": stages, **{name: kwargs[name] for name in OPTIONS if name in kwargs}}
-        read = {name: given[name] for name in self.read_by_grid(given)}
+        read = {name: given[name] for name in self.read_by_grid(kwargs.get("grid"), given)}
         # The program has made the memory for these blocks, and for no others.
         pinned = {*bluefin_around.reduced(read, shapes(function, given)).values()}
         chosen = [name for name in read if name not in pinned]
@@ -65,14 +65,14 @@ class Plain:
     def cache_place():
         return {"why": "it has no autotuner, so that Triton looks for no choice"}
 
-    def read_by_grid(self, given):
+    def read_by_grid(self, grid, given):
         """Constexprs that are sizes of blocks: the grid is computed from them."""
         from bluefin_capture import Tracked
 
-        if not callable(given.get("grid")):
+        if not callable(grid):
             return []
         tracked = Tracked(given)
-        given["grid"](tracked)
+        grid(tracked)
         constexprs = {param.name for param in self.fn.params if param.is_constexpr}
         return [
             name for name in self.arg_names

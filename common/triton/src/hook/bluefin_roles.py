@@ -5,6 +5,8 @@ import re
 _RESULT = re.compile(r"^(%[\w$.-]+)(?::(\d+))?(?:, )?.*? = ")
 # What is done with an address where nobody can tell.
 _BOTH = ("load", "store")
+# Where something was, which may stand between two names.
+_PLACE = re.compile(r""" loc\((?:[^()"]|"[^"]*"|\((?:[^()"]|"[^"]*")*\))*\)""")
 
 
 def of(compiled, arguments):
@@ -28,7 +30,7 @@ def pointers(text):
     """For each pointer argument of the one function in `text`, in their order, what is done with it. Nothing where that can not be told."""
     lines = [line.strip() for line in text.splitlines()]
     head = next((line for line in lines if line.startswith("tt.func public")), None)
-    if head is None or any(re.search(r"\b(tt\.call|cf\.switch|scf\.while|scf\.execute_region)", line) for line in lines):
+    if head is None or any(re.search(r"\b(tt\.call|cf\.switch|scf\.execute_region)", line) for line in lines):
         return None
     given = re.findall(r"(%[\w$.-]+): (!tt\.(?:ptr|tensordesc))?", head.split(") attributes")[0])
     flows = Flows()
@@ -45,6 +47,8 @@ class Flows:
         self.regions = []
         # What blocks are given, by their labels: known once all is read.
         self.blocks, self.jumps = {}, []
+        # Of a `while` within another one: the results, and how deep it is with what its first half gives the second.
+        self.whiles, self.conditions = [], []
 
     def flow(self, source, to):
         self.to.setdefault(source, set()).add(to)
@@ -54,11 +58,11 @@ class Flows:
 
     def read(self, lines):
         for line in lines:
-            line = line.split(" loc(")[0]
+            line = _PLACE.sub("", line)
             self.line(line)
             opened, closed = line.count("{"), line.count("}")
             # An attribute opens and closes; `} else {` goes on in the same one.
-            if opened > closed and "scf.for" not in line and "scf.if" not in line and not line.startswith("} else"):
+            if opened > closed and not re.search(r"\bscf\.(for|if|while)\b", line) and not line.startswith("} "):
                 self.regions.append((None, []))
             if closed > opened and self.regions:
                 self.regions.pop()
@@ -69,7 +73,13 @@ class Flows:
     def line(self, line):
         label = re.match(r"(\^\w+)\((.*)\):", line)
         if label:
-            self.blocks[label.group(1)] = re.findall(r"(%[\w$.-]+):", label.group(2))
+            names = re.findall(r"(%[\w$.-]+):", label.group(2))
+            if self.conditions and self.conditions[-1][0] == len(self.regions):
+                # The second half of a `while`, and what its first half gives it.
+                for value, name in zip(self.conditions.pop()[1], names):
+                    self.flow(value, name)
+                return
+            self.blocks[label.group(1)] = names
             return
         if line.startswith("cf."):
             self.jumps += [(to, re.findall(r"%[\w$.-]+(?:#\d+)?", given)) for to, given in re.findall(r"(\^\w+)\(([^)]*)\)", line)]
@@ -83,6 +93,19 @@ class Flows:
         exact = re.findall(r"%[\w$.-]+(?:#\d+)?", body)
         if operation == "scf.for":
             self.loop(body, result, many)
+        elif operation == "scf.while":
+            pairs = re.findall(r"(%[\w$.-]+) = (%[\w$.-]+(?:#\d+)?)", body.split(" : ")[0])
+            for name, start in pairs:
+                self.flow(start, name)
+            self.whiles.append(self.results(result, many))
+            # What the loop yields goes to its first half alone.
+            self.regions.append((None, [name for name, _ in pairs]))
+        elif operation == "scf.condition":
+            made = self.whiles.pop() if self.whiles else None
+            for at, value in enumerate(exact[1:]):
+                if made is not None:
+                    self.flow(value, made(at))
+            self.conditions.append((len(self.regions), exact[1:]))
         elif operation == "scf.if":
             self.regions.append((self.results(result, many), []))
         elif operation == "scf.yield":

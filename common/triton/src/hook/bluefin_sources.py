@@ -5,12 +5,14 @@ end: Triton looks names up when it compiles.
 """
 
 import ast
+import contextlib
 import enum
 import hashlib
 import inspect
 import math
 import os
 import re
+import sys
 import textwrap
 import types
 
@@ -222,10 +224,25 @@ def head(name, value):
     if callable(value) and module.startswith("triton.") and not isinstance(value, (tl.dtype, tl.constexpr)):
         imported = f"from {module} import {value.__name__} as {plain}"
         return imported if plain == name else f"{imported}\n{name} = {plain}"
+    if module == "torch" and getattr(value, "__name__", "") in ("finfo", "iinfo"):
+        # A type, as Triton takes no function there that is not its own.
+        made = f"lambda kind, of: types.SimpleNamespace(**{limits(value)}[getattr(of, 'value', of)])"
+        return f"import types\n{name} = type({value.__name__!r}, (), {{'__new__': {made}}})"
     said = literal(name, value)
     # Where the program runs, Triton takes plain globals as well; where kernels are compiled it does not.
     allowed = os.environ.get(ALLOWED, "").lower() in ("1", "true", "yes", "on", "y")
     return f"{name} = tl.constexpr({said})" if allowed and isinstance(value, (bool, int, float, str)) else f"{name} = {said}"
+
+
+def limits(of):
+    """The numbers of torch's `finfo` or `iinfo` for each type that has them, by the name that `literal` gives it."""
+    written = {}
+    for dtype in {one for one in vars(sys.modules["torch"]).values() if type(one).__name__ == "dtype"}:
+        with contextlib.suppress(TypeError):
+            found = of(dtype)
+            numbers = {name: getattr(found, name, None) for name in ("bits", "eps", "max", "min", "smallest_normal", "tiny")}
+            written[str(dtype)] = {name: number for name, number in sorted(numbers.items()) if number is not None}
+    return literal(of.__name__, dict(sorted(written.items())))
 
 
 def is_named_tuple(kind):

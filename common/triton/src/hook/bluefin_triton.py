@@ -127,6 +127,11 @@ def tuning_key(tuner, args, kwargs):
     return tuple(key)
 
 
+def given_to(names, args, kwargs):
+    """What a launch gives to each argument of these names, and its options. An argument called as Triton calls the grid has its value by its place."""
+    return {**dict(zip(names, args)), **{name: value for name, value in kwargs.items() if name not in ("grid", "warmup")}}
+
+
 def constants(tuner, args, kwargs):
     """The constexprs of a launch that are neither in its tuning key nor set by a config, as text: launches of one key may differ in them."""
     names = tuner.__dict__.get("_bluefin_constants")
@@ -135,7 +140,7 @@ def constants(tuner, args, kwargs):
             function, _ = jit_function(tuner)
             names = [param.name for param in function.params if param.is_constexpr and param.name not in tuner.keys]
             tuner.__dict__["_bluefin_constants"] = names
-        given = {**dict(zip(tuner.arg_names, args)), **kwargs} if names else {}
+        given = given_to(tuner.arg_names, args, kwargs) if names else {}
         return tuple(str(given[name]) for name in names if name in given)
     except Exception:
         # No function as Triton compiles them: TRITON_INTERPRET, decorators of the program's.
