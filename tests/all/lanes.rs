@@ -69,7 +69,7 @@ fn blocks_of_cub() {
     let kernel = "#include <cub/cub.cuh>\nstruct Last {\n    __device__ int operator()(int a, int b) const { return b >= 0 ? b : a; }\n};\n\
         __global__ void found(int* out) {\n    const int t = threadIdx.x;\n    using Reduce = cub::BlockReduce<int, 64>;\n    \
         __shared__ typename Reduce::TempStorage a;\n    __shared__ int told[4];\n    int pair[2] = {t, 2 * t}, sums[2];\n    \
-        const int sum = Reduce(a).Sum(t);\n    __syncthreads();\n    const int most = Reduce(a).Reduce(t * 7 % 64, cub::Max(), 50);\n    \
+        const int sum = Reduce(a).Sum(t);\n    __syncthreads();\n    const int most = Reduce(a).Reduce(t * 7 % 64, cub::Max(), 50) + (cub::FpLimits<float>::Lowest() == -cub::FpLimits<float>::Max() ? 0 : 9);\n    \
         __syncthreads();\n    const int pairs = Reduce(a).Sum(pair);\n    __syncthreads();\n    \
         const int last = Reduce(a).Reduce(t % 9 == 0 ? t : -1, Last());\n    \
         if (t == 0) {\n        told[0] = sum;\n        told[1] = most;\n        told[2] = pairs;\n        told[3] = last;\n    }\n    \

@@ -212,3 +212,72 @@ __global__ void found(int* out) {
         right(&Known::integers(known), source, "found", head, &kernel);
     }
 }
+
+/// Floats of 8 bits of either dialect: what is made of numbers and of each byte, and constants of mathematics.
+#[test]
+fn floats_of_8_bits() {
+    let kernel = r#"#include <HEADER>
+#include <CONSTANTS>
+template <class T> __device__ int differing() {
+    int count = 0;
+    for (int byte = 0; byte < 256; ++byte) {
+        T one;
+        one.__x = byte;
+        const float value = float(one);
+        count += isinf(value) ? T(value).__x == byte : value == value && T(value).__x != byte;
+    }
+    return count;
+}
+__global__ void found(int* out) {
+    if (threadIdx.x) return;
+    APIfp8x2_e4m3 two(make_float2(-1, 19));
+    const float2 both = float2(two);
+    const float4 four = float4(APIfp8x4_e5m2(make_float4(1, 0.1f, -3, 1e30f)));
+    const int found[] = {
+        APIcvt_float_to_fp8(1, APISAT, APIE4M3), APIcvt_float_to_fp8(1000, APISAT, APIE4M3), APIcvt_float_to_fp8(1000, APINOSAT, APIE4M3),
+        APIcvt_float_to_fp8(17, APISAT, APIE4M3), APIcvt_float_to_fp8(-0.001953125f, APISAT, APIE4M3), APIcvt_float_to_fp8(0.0009f, APISAT, APIE4M3),
+        APIcvt_float_to_fp8(1, APISAT, APIE5M2), APIcvt_float_to_fp8(-1e6f, APISAT, APIE5M2), APIcvt_float_to_fp8(1e6f, APINOSAT, APIE5M2),
+        two.__x & 0xff, (int)both.x, (int)both.y, (int)four.x, (int)(four.y * 4096), (int)four.z, (int)four.w,
+        (int)(float)(__half)APIfp8_e4m3((half)448), (int)(float)(__half)APIcvt_fp8_to_halfraw(0x7b, APIE5M2),
+        differing<APIfp8_e4m3>(), differing<APIfp8_e5m2>(), differing<__hip_fp8_e4m3_fnuz>(), differing<__hip_fp8_e5m2_fnuz>(),
+        __hip_fp8_e4m3_fnuz(-0.0f).__x, __hip_fp8_e4m3_fnuz(1000.0f).__x, (int)(MATH_PI_F * 1000), isinf(MATH_INF_F), (int)(MATH_LN2 * 1000)};
+    for (int i = 0; i < 27; ++i) out[i] = found[i];
+}
+"#;
+    // An eighth of 0.1 is between 3 and 4 quarters; E5M2 has 0.09375, and 57344 at most.
+    let known = [
+        56, 126, 127, 88, 129, 0, 60, 251, 124, 184, -1, 20, 1, 384, -3, 57344, 448, 57344, 0, 0, 0, 0, 0, 127, 3141,
+        1, 693,
+    ];
+    for (source, head, names) in [
+        (
+            "people.cu",
+            CUDA,
+            [
+                ("HEADER", "cuda_fp8.h"),
+                ("CONSTANTS", "math_constants.h"),
+                ("MATH_", "CUDART_"),
+                ("APISAT", "__NV_SATFINITE"),
+                ("APINOSAT", "__NV_NOSAT"),
+                ("APIE", "__NV_E"),
+                ("API", "__nv_"),
+            ],
+        ),
+        (
+            "people.hip",
+            HIP,
+            [
+                ("HEADER", "hip/hip_fp8.h"),
+                ("CONSTANTS", "hip/hip_math_constants.h"),
+                ("MATH_", "HIP_"),
+                ("APISAT", "__HIP_SATFINITE"),
+                ("APINOSAT", "__HIP_NOSAT"),
+                ("APIE", "__HIP_E"),
+                ("API", "__hip_"),
+            ],
+        ),
+    ] {
+        let kernel = names.iter().fold(kernel.to_string(), |text, (name, of)| text.replace(name, of));
+        right(&Known::integers(known), source, "found", head, &kernel);
+    }
+}

@@ -6,6 +6,7 @@ mod places;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use self::places::is_of_machine;
 pub(super) use self::places::{above, is_nothing, places, plain};
 use self::places::{ending_with, joined, within};
 use crate::host_code::{self, Include};
@@ -82,6 +83,8 @@ const HEADERS: &[(&str, &str)] = &[
     shim_file!("runtime.h"),
     shim_file!("half.h"),
     shim_file!("bfloat.h"),
+    shim_file!("float8.h"),
+    shim_file!("constants.h"),
     shim_file!("groups.h"),
     shim_file!("blocks.h"),
     shim_file!("host.h"),
@@ -95,7 +98,7 @@ const HEADERS: &[(&str, &str)] = &[
     hip!("hip/hip_common.h", "gpu.h"),
     hip!("hip/hip_ext.h", "gpu.h"),
     hip!("hip/hip_vector_types.h", "gpu.h"),
-    hip!("hip/hip_math_constants.h", "gpu.h"),
+    hip!("hip/hip_math_constants.h", "constants.h"),
     hip!("hip/hip_version.h", "gpu.h"),
     hip!("hip/hip_complex.h", "complex.h"),
     hip!("hip/math_functions.h", "gpu.h"),
@@ -119,12 +122,14 @@ const HEADERS: &[(&str, &str)] = &[
     cuda!("vector_types.h", "gpu.h"),
     cuda!("vector_functions.h", "gpu.h"),
     cuda!("math_functions.h", "gpu.h"),
-    cuda!("math_constants.h", "gpu.h"),
+    cuda!("math_constants.h", "constants.h"),
     cuda!("cuComplex.h", "complex.h"),
     cuda!("builtin_types.h", "gpu.h"),
     cuda!("host_defines.h", "gpu.h"),
     cuda!("cuda_fp16.h", "half.h"),
     cuda!("cuda_bf16.h", "bfloat.h"),
+    cuda!("cuda_fp8.h", "float8.h"),
+    hip!("hip/hip_fp8.h", "float8.h"),
     cuda!("mma.h", "tiles.h"),
     cuda!("curand_kernel.h", "random.h"),
     hip!("hiprand/hiprand_kernel.h", "random.h"),
@@ -183,69 +188,42 @@ const LIBRARIES: [&str; 40] = [
     "torch/",
     "ATen/",
     "c10/",
-    "THC/",
+    "THC",
     "cute/",
     "cutlass/",
 ];
 
-/// Those of PyTorch.
-const TORCH: [&str; 4] = ["torch/", "ATen/", "c10/", "THC/"];
-
-/// Headers of C and POSIX, which people put in quotation marks as well, and which machines that compile have.
-const OF_C: [&str; 41] = [
-    "assert.h",
-    "complex.h",
-    "ctype.h",
-    "dirent.h",
-    "dlfcn.h",
-    "errno.h",
-    "fcntl.h",
-    "fenv.h",
-    "float.h",
-    "getopt.h",
-    "immintrin.h",
-    "inttypes.h",
-    "limits.h",
-    "locale.h",
-    "malloc.h",
-    "math.h",
-    "memory.h",
-    "omp.h",
-    "poll.h",
-    "pthread.h",
-    "pwd.h",
-    "sched.h",
-    "semaphore.h",
-    "setjmp.h",
-    "signal.h",
-    "stdalign.h",
-    "stdarg.h",
-    "stdatomic.h",
-    "stdbool.h",
-    "stddef.h",
-    "stdint.h",
-    "stdio.h",
-    "stdlib.h",
-    "string.h",
-    "strings.h",
-    "tgmath.h",
-    "time.h",
-    "uchar.h",
-    "unistd.h",
-    "values.h",
-    "wchar.h",
+/// Those that bring the types of 16 bits and complex numbers along.
+const OF_OPERANDS: [&str; 15] = [
+    "cublas",
+    "hipblas",
+    "rocblas",
+    "cudnn",
+    "nccl",
+    "rccl",
+    "miopen/",
+    "cufft",
+    "hipfft",
+    "cusparse",
+    "hipsparse",
+    "rocsparse",
+    "cusolver",
+    "hipsolver",
+    "rocsolver",
 ];
 
-/// Whether a header is one of the C or C++ library, or of the system: C++'s have no ending.
-#[must_use]
-pub fn is_of_machine(name: &str) -> bool {
-    !name.contains('.') || name.starts_with("sys/") || OF_C.contains(&name)
-}
+/// Those of PyTorch.
+const TORCH: [&str; 4] = ["torch/", "ATen/", "c10/", "THC"];
 
 /// Whether a word is one of HIP's interface: `hipMalloc`, `HIP_DYNAMIC_SHARED`.
 fn is_word_of_hip(word: &str) -> bool {
     let named = |rest: &str| rest.starts_with(|first: char| first.is_ascii_uppercase());
     word.starts_with("HIP_") || word.strip_prefix("hip").is_some_and(named)
+}
+
+/// Whether `word` is among the words of a text.
+fn names_word(text: &str, word: &str) -> bool {
+    text.contains(word) && host_code::tokens(text).iter().any(|token| token.text == word)
 }
 
 /// Where what stands for headers lies that neither the spec nor bluefin has.
@@ -263,8 +241,7 @@ fn text_of(name: &str) -> Option<Cow<'static, str>> {
     let part = match () {
         // Blocks of threads use these as well.
         () if is_of(&["cub/", "hipcub/"]) => "blocks.h",
-        // These bring the types of 16 bits along.
-        () if is_of(&["cublas", "hipblas", "cudnn", "nccl", "rccl", "miopen/"]) => "operands.h",
+        () if is_of(&OF_OPERANDS) => "operands.h",
         () if is_of(&TORCH) => "torch.h",
         () if is_of(&["thrust/", "rocthrust/"]) => "thrust.h",
         () if is_of(&["cuda/std/complex"]) => "complex.h",
@@ -291,6 +268,14 @@ fn text_of(name: &str) -> Option<Cow<'static, str>> {
         )
         .into()
     })
+}
+
+/// Whether a header of the shim defines the macro `name`.
+pub(super) fn defines(name: &str) -> bool {
+    HEADERS
+        .iter()
+        .filter(|(_, text)| text.contains(name))
+        .any(|(_, text)| host_code::macros(text).any(|one| one == name))
 }
 
 /// Whether a file of a bundle is one of the shim's by its name.
@@ -368,7 +353,9 @@ pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str, named
     wanted.retain(|name| is_header(name));
     // nvcc gives its sources this header without being asked.
     let is_cuda_source = source.ends_with(".cu") || source.ends_with(".cuh");
-    if wanted.is_empty() && !is_cuda_source {
+    // A header of kernels leaves theirs to whoever includes it.
+    let has = |word: &str| files.iter().any(|(name, text)| *name != PRELUDE && names_word(text, word));
+    if wanted.is_empty() && !is_cuda_source && !has("__global__") {
         return;
     }
     // hipcc compiles such a source without any header of HIP's: its words tell.
@@ -379,7 +366,7 @@ pub(super) fn complete(files: &mut BTreeMap<String, String>, source: &str, named
     if is_cuda_source && wanted.iter().any(|name| name.starts_with("cuda")) {
         wanted.retain(|name| !is_of_hip(name));
     }
-    let is_hip = wanted.iter().any(is_of_hip) || wanted.is_empty() && names_hip();
+    let is_hip = wanted.iter().any(is_of_hip) || wanted.is_empty() && (source.ends_with(".hip") || names_hip());
     let mut waiting: Vec<String> = wanted.into_iter().chain([if is_hip { HIP } else { CUDA }.to_string()]).collect();
     let opening = host_code::namespace_macros(files.values().map(String::as_str));
     let opened = |(name, text): (&String, &String)| (name.clone(), host_code::with_namespace_macros(text, &opening));
@@ -436,6 +423,9 @@ mod tests {
         let named = "__global__ void k() { HIP_DYNAMIC_SHARED(int, words) }\n";
         assert_eq!(dialect(&completed("k.cu", named)), Some(Dialect::Hip));
         assert_eq!(dialect(&completed("k.cu", &format!("#include <cuda.h>\n{named}"))), Some(Dialect::Cuda));
+        let alone = "static __global__ void k() { }\n";
+        assert_eq!(dialect(&completed("k.hpp", alone)), Some(Dialect::Cuda));
+        assert_eq!(dialect(&completed("k.hip", alone)), Some(Dialect::Hip));
         let both = "#if X\n#include <hip/hip_runtime.h>\n#else\n#include <cuda_fp16.h>\n#endif\n";
         assert_eq!(dialect(&completed("k.cuh", both)), Some(Dialect::Cuda));
         assert_eq!(dialect(&completed("k.cpp", both)), Some(Dialect::Hip));

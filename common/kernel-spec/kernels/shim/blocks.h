@@ -29,6 +29,21 @@ struct Min {
     template <class T> BLUEFIN_MEMBER T operator()(const T& a, const T& b) const { return b < a ? b : a; }
 };
 
+// The least and the largest number of a type.
+template <class T> struct FpLimits;
+#define BLUEFIN_LIMITS(T, most)                                \
+    template <> struct FpLimits<T> {                           \
+        BLUEFIN_MEMBER_OF_BOTH static T Max() { return most; } \
+        BLUEFIN_MEMBER_OF_BOTH static T Lowest() { return -most; } \
+    };
+BLUEFIN_LIMITS(float, 3.402823466e38f)
+BLUEFIN_LIMITS(double, 1.7976931348623157e308)
+BLUEFIN_LIMITS(_Float16, (_Float16)65504.0f)
+#if __clang_major__ >= 19
+BLUEFIN_LIMITS(__bf16, (__bf16)3.38953139e38f)
+#endif
+#undef BLUEFIN_LIMITS
+
 // A value and where it is, and which of two is taken: of equal values the one that comes first.
 template <class K, class V> struct KeyValuePair {
     using Key = K;

@@ -57,6 +57,7 @@ template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, c
     }
     BLUEFIN_MEMBER_OF_BOTH T* data() const { return elements; }
     BLUEFIN_MEMBER_OF_BOTH index_t size(index_t at) const { return sizes_of_all[at]; }
+    BLUEFIN_MEMBER_OF_BOTH index_t getSize(index_t at) const { return size(at); }
     BLUEFIN_MEMBER_OF_BOTH index_t stride(index_t at) const {
         index_t all = 1;
         for (size_t i = at + 1; i < N; ++i) all *= sizes_of_all[i];
@@ -83,6 +84,9 @@ template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, c
         }                                                                                                                \
         BLUEFIN_MEMBER_OF_BOTH T* data() const { return elements; }                                                      \
         BLUEFIN_MEMBER_OF_BOTH index_t size(index_t at) const { return accessor().size(at); }                            \
+        BLUEFIN_MEMBER_OF_BOTH index_t getSize(index_t at) const { return accessor().size(at); }                         \
+        BLUEFIN_MEMBER_OF_BOTH index_t getStride(index_t at) const { return accessor().stride(at); }                     \
+        BLUEFIN_MEMBER_OF_BOTH index_t numElements() const { return size(0) * stride(0); }                               \
         BLUEFIN_MEMBER_OF_BOTH index_t stride(index_t at) const { return accessor().stride(at); }                        \
         BLUEFIN_MEMBER_OF_BOTH decltype(auto) operator[](index_t at) const { return accessor()[at]; }                    \
     };
@@ -98,6 +102,33 @@ template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
 using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, Traits, long long>;
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class index_t = long long>
 using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, Traits, index_t>;
+
+namespace cuda { namespace detail {
+// Sizes that are fields with names, and the strides of what is contiguous, which are the same fields.
+template <class Index> struct bluefin_sizes {
+    Index size0, size1, size2, size3;
+    BLUEFIN_MEMBER_OF_BOTH Index operator[](long long at) const { return at == 0 ? size0 : at == 1 ? size1 : at == 2 ? size2 : size3; }
+};
+template <class Index> struct bluefin_strides {
+    Index size0, size1, size2, size3;
+    BLUEFIN_MEMBER_OF_BOTH Index operator[](long long at) const {
+        return (at < 1 ? size1 : 1) * (at < 2 ? size2 : 1) * (at < 3 ? size3 : 1);
+    }
+};
+// A tensor of four dimensions. Whoever reads it by more finds none.
+template <class T, class Index> struct TensorInfo {
+    T* data;
+    union {
+        bluefin_sizes<Index> sizes;
+        bluefin_strides<Index> strides;
+    };
+    static constexpr int dims = 4;
+    BLUEFIN_MEMBER_OF_BOTH bool isContiguous() const { return true; }
+};
+template <class T, class Index, int Dims> struct IndexToOffset {
+    BLUEFIN_MEMBER_OF_BOTH static Index get(Index at, const TensorInfo<T, Index>&) { return at; }
+};
+} }  // namespace cuda::detail
 }  // namespace at
 namespace at {
 template <class T> BLUEFIN_BOTH T ceil_div(T x, T by) { return (x + by - 1) / by; }
@@ -108,6 +139,12 @@ template <class T> BLUEFIN_BOTH T ATenCeilDiv(T x, T by) { return (x + by - 1) /
 namespace torch {
 using namespace at;
 }
+// The tensors and conversions of Torch before it was PyTorch.
+template <class T, int Dims> using THCDeviceTensor = at::PackedTensorAccessor32<T, Dims>;
+template <class From, class To> struct ScalarConvert {
+    BLUEFIN_MEMBER_OF_BOTH static To to(From x) { return (To)x; }
+};
+template <class T> BLUEFIN_BOTH T THCCeilDiv(T x, T by) { return (x + by - 1) / by; }
 template <class T> BLUEFIN_DEVICE T gpuAtomicAdd(T* to, T value) { return atomicAdd(to, value); }
 template <class T> BLUEFIN_DEVICE void gpuAtomicAddNoReturn(T* to, T value) { atomicAdd(to, value); }
 // What extensions are built with.

@@ -56,6 +56,57 @@ pub(crate) fn is_nothing(include: &str) -> bool {
     include.starts_with("rocprim/")
 }
 
+/// Headers of C and POSIX, which people put in quotation marks as well, and which machines that compile have.
+const OF_C: [&str; 41] = [
+    "assert.h",
+    "complex.h",
+    "ctype.h",
+    "dirent.h",
+    "dlfcn.h",
+    "errno.h",
+    "fcntl.h",
+    "fenv.h",
+    "float.h",
+    "getopt.h",
+    "immintrin.h",
+    "inttypes.h",
+    "limits.h",
+    "locale.h",
+    "malloc.h",
+    "math.h",
+    "memory.h",
+    "omp.h",
+    "poll.h",
+    "pthread.h",
+    "pwd.h",
+    "sched.h",
+    "semaphore.h",
+    "setjmp.h",
+    "signal.h",
+    "stdalign.h",
+    "stdarg.h",
+    "stdatomic.h",
+    "stdbool.h",
+    "stddef.h",
+    "stdint.h",
+    "stdio.h",
+    "stdlib.h",
+    "string.h",
+    "strings.h",
+    "tgmath.h",
+    "time.h",
+    "uchar.h",
+    "unistd.h",
+    "values.h",
+    "wchar.h",
+];
+
+/// Whether a header is one of the C or C++ library, or of the system: C++'s have no ending.
+#[must_use]
+pub fn is_of_machine(name: &str) -> bool {
+    !name.contains('.') || name.starts_with("sys/") || OF_C.contains(&name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
