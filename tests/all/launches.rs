@@ -95,3 +95,50 @@ fn blocks_may_be_sizes_and_launches_go_by_way_of_pointers() {
         std::fs::remove_file(folder.path().join("spec.toml")).unwrap();
     }
 }
+
+/// Numbers of a template are computed of constants of the host's function, its type is that of what the kernel is given, and a header of kernels includes
+/// nothing of CUDA's itself.
+#[test]
+fn what_a_launch_computes_is_what_its_template_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#pragma once\nstruct Twice {\n    int by;\n    __device__ float operator()(float x) const { return by * x; }\n};\n\
+        template <unsigned THREADS, unsigned ITEMS, typename F>\n__global__ void __launch_bounds__(THREADS) apply(F f, const float* in, float* out, int n) {\n    \
+        static_assert(THREADS == 64 && ITEMS == 4, \"as it is launched\");\n    \
+        for (unsigned i = 0; i < ITEMS; ++i) {\n        unsigned at = (blockIdx.x * ITEMS + i) * THREADS + threadIdx.x;\n        \
+        if (at < n) out[at] = f(in[at]);\n    }\n}\n\
+        template <typename F> __global__ void all(F f, const float* in, float* out, int n) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
+        if (i < n) out[i] = f(in[i]) + 1;\n}\n\
+        void host(const float* in, float* out, int n) {\n    const unsigned WARPS = 2, WARP = 32u;\n    constexpr unsigned THREADS{WARPS * WARP};\n    \
+        constexpr unsigned ITEMS = (THREADS + 192) / 64;\n    \
+        apply<THREADS, ITEMS, Twice><<<(n + THREADS * ITEMS - 1) / (THREADS * ITEMS), THREADS>>>(Twice{2}, in, out, n);\n    \
+        all<<<(n + 63) / 64, 64>>>(Twice{2}, in, out, n);\n}\n";
+    write(folder.path(), "k.hpp", source);
+    let init = expect(bluefin().current_dir(folder.path()).args(["init", "k.hpp", "-o", "spec.toml"]), 0);
+    for spec in ["spec_apply.toml", "spec_all.toml"] {
+        let check = ["check", "--json", "--kernel", spec, "--target", "gfx942"];
+        let report = json(&expect(bluefin().current_dir(folder.path()).args(check), 0));
+        assert_eq!(report["right"], 1, "{}\n{report:#}", text(&init.stderr));
+    }
+}
+
+/// A fault that comes of what a draft fills buffers with is not told as the kernel's alone.
+#[test]
+fn faults_by_what_is_drawn_are_told_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "struct Row {\n    float* values;\n    int count;\n};\n\
+        __global__ void scatter(const int* at, int* out, int n) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
+        if (i < n) out[at[i]] = i;\n}\n\
+        __global__ void far(const Row* rows, float** more, float* sums, int n) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
+        if (i < n) sums[i] = rows[i].values[0] + more[i][0];\n}\n\
+        void host(int* at, int* out, Row* rows, float** more, float* sums, int n) {\n    scatter<<<(n + 63) / 64, 64>>>(at, out, n);\n    \
+        far<<<(n + 63) / 64, 64>>>(rows, more, sums, n);\n}\n";
+    write(folder.path(), "k.cu", source);
+    let said = text(&expect(bluefin().current_dir(folder.path()).args(["init", "k.cu", "-o", "spec.toml"]), 0).stderr);
+    for part in [
+        "scatter finds elements by at, drawn at random here: what is wrong may be these and not the kernel",
+        "rows of far is Row: pointers within a buffer lead nowhere",
+        "more of far is float*: pointers within a buffer lead nowhere",
+    ] {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+}

@@ -281,3 +281,18 @@ __global__ void found(int* out) {
         right(&Known::integers(known), source, "found", head, &kernel);
     }
 }
+
+/// Tensors of PyTorch's and of Torch's before it, which are contiguous.
+#[test]
+fn tensors_of_torch() {
+    let kernel = "#include <ATen/cuda/detail/TensorInfo.cuh>\n#include \"THCDeviceTensor.cuh\"\n#include <cusparse.h>\n\
+        __global__ void found(int* out) {\n    if (threadIdx.x) return;\n    int data[24];\n    \
+        for (int i = 0; i < 24; ++i) data[i] = i;\n    at::cuda::detail::TensorInfo<int, unsigned> info;\n    info.data = data;\n    \
+        info.sizes = {2, 3, 4, 1};\n    THCDeviceTensor<int, 3> tensor{data, 2, 3, 4};\n    const cuDoubleComplex z = make_cuDoubleComplex(7, 0);\n    \
+        const int all[] = {(int)info.sizes[1], (int)info.strides[0], (int)info.strides[1], (int)info.strides[3], info.dims,\n        \
+        (int)at::cuda::detail::IndexToOffset<int, unsigned, -1>::get(17, info), info.data[5], tensor.getSize(2), tensor.numElements(),\n        \
+        tensor[1][2][3], ScalarConvert<float, int>::to(2.5f), THCCeilDiv(9, 4), (int)z.x};\n    \
+        for (int i = 0; i < 13; ++i) out[i] = all[i];\n}\n";
+    let known = [3, 12, 4, 1, 4, 17, 5, 4, 24, 23, 2, 3, 7];
+    right(&Known::integers(known), "people.cu", "found", CUDA, kernel);
+}

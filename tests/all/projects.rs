@@ -33,3 +33,24 @@ fn headers_that_are_there_are_not_missing() {
     let said = project(folder.path(), "own/tools.hpp", torn);
     assert!(!said.contains("not beside it") && said.contains("unknown type name 'Unknown'"), "{said}");
 }
+
+/// What only a build says: the macro around all kernels, one of those that a header wants, and the one under which it declares a type.
+#[test]
+fn macros_that_a_build_defines_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = "#if defined(SMALL)\n#define STEP 1\n#elif defined(LARGE)\n#define STEP 2\n#else\n#error \"SMALL or LARGE\"\n#endif\n\
+        #if defined(SINGLE) || defined(DOUBLE)\nusing real = float;\n#endif\n";
+    write(folder.path(), "config.h", header);
+    let kernel = "__global__ void add(const real* x, real* y, int n) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
+        if (i < n) y[i] = x[i] + STEP;\n}\n";
+    write(folder.path(), "k.cu", &format!("#include \"config.h\"\n#ifdef WITH_GPU\n{kernel}#endif\n"));
+    let init = expect(bluefin().current_dir(folder.path()).args(["init", "k.cu", "-o", "spec.toml"]), 0);
+    let (said, spec) = (text(&init.stderr), std::fs::read_to_string(folder.path().join("spec.toml")).unwrap());
+    for part in ["WITH_GPU = 1\n", "SMALL = 1\n", "SINGLE = 1\n"] {
+        assert!(spec.contains(part), "{part}\n{said}\n{spec}");
+    }
+    assert!(said.contains("SINGLE is defined, without which real is not declared"), "{said}");
+    let check = ["check", "--json", "--kernel", "spec.toml", "--target", "gfx942"];
+    let report = json(&expect(bluefin().current_dir(folder.path()).args(check), 0));
+    assert_eq!(report["right"], 1, "{said}\n{report:#}");
+}

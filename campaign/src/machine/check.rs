@@ -144,23 +144,22 @@ impl Checking {
         asked: &Asked,
         slots: usize,
     ) -> anyhow::Result<Self> {
-        let compilers = Compilers::probe(&asked.specs.toolchains_for(problems), Some(slots)).await?.all_for(target)?;
-        let store = Arc::new(SqliteStore::in_memory()?);
-        let session = session(target)?;
-        let session = store.create_session(&session).await?;
-        let (planned, plan) = planned(&*store, &session, problems, asked).await?;
+        let tools = Tools::of(&asked.specs.toolchains_for(problems), target, slots).await?;
+        Self::with(&Arc::new(tools), executor, problems, asked, slots).await
+    }
+
+    /// The same by `tools` that others use as well, which compile nothing twice.
+    pub(super) async fn with(
+        tools: &Arc<Tools>,
+        executor: Executor,
+        problems: &[Problem],
+        asked: &Asked,
+        slots: usize,
+    ) -> anyhow::Result<Self> {
+        let (planned, plan) = planned(&*tools.store, &tools.session, problems, asked).await?;
         let jobs = planned.into_iter().flat_map(|(_, jobs)| jobs).collect();
-        let workshop = workshop(store.clone(), slots)?;
-        workshop.confine(compilers.toolchains()).await;
-        let bench = Bench {
-            executor,
-            store,
-            session,
-            workshop,
-            compilers,
-            free: Semaphore::new(slots),
-            posed: Mutex::new(LruCache::new(POSED)),
-        };
+        let (free, posed) = (Semaphore::new(slots), Mutex::new(LruCache::new(POSED)));
+        let bench = Bench { executor, tools: Arc::clone(tools), free, posed };
         Ok(Self { plan, jobs, slots, mutates: false, bench: Arc::new(bench) })
     }
 
@@ -231,13 +230,30 @@ struct Said {
 /// What came of a candidate that is right.
 type Tried = (Executed, Vec<Mutant>);
 
-/// What all candidates share.
-struct Bench {
-    executor: Executor,
+/// Compilers that were tried out, and what they have made.
+pub(super) struct Tools {
     store: Arc<SqliteStore>,
     session: Session,
     workshop: Workshop,
     compilers: Compilers,
+}
+
+impl Tools {
+    /// The toolchains `names`, for `target`.
+    pub(super) async fn of(names: &[&str], target: &Target, slots: usize) -> anyhow::Result<Self> {
+        let compilers = Compilers::probe(names, Some(slots)).await?.all_for(target)?;
+        let store = Arc::new(SqliteStore::in_memory()?);
+        let session = store.create_session(&session(target)?).await?;
+        let workshop = workshop(store.clone(), slots)?;
+        workshop.confine(compilers.toolchains()).await;
+        Ok(Self { store, session, workshop, compilers })
+    }
+}
+
+/// What all candidates share.
+struct Bench {
+    executor: Executor,
+    tools: Arc<Tools>,
     free: Semaphore,
     /// The tasks of the jobs in hand, with their answers: all jobs of a problem have the same.
     posed: Mutex<LruCache<Digest, Slot>>,
@@ -282,10 +298,11 @@ impl Bench {
     }
 
     async fn compile_all(&self, job: &Job) -> anyhow::Result<Compiled> {
-        let toolchains = self.compilers.toolchains();
+        let Tools { session, workshop, compilers, .. } = &*self.tools;
+        let toolchains = compilers.toolchains();
         let toolchain = toolchains.iter().find(|toolchain| toolchain.name() == job.toolchain);
         let toolchain = toolchain.with_context(|| format!("toolchain {}: not here", job.toolchain))?;
-        Ok(toolchain.compile(CompileAssignment { job, session: &self.session, workshop: &self.workshop }).await?)
+        Ok(toolchain.compile(CompileAssignment { job, session, workshop }).await?)
     }
 
     async fn reach(&self, task: &Task, built: Built) -> anyhow::Result<Result<BTreeMap<String, u64>, Unreached>> {
@@ -361,7 +378,7 @@ impl Bench {
     async fn pose(&self, task: Task) -> anyhow::Result<Attempt<Arc<Posed>>> {
         let mut data = Vec::new();
         for (buffer, content) in task.data() {
-            let found = self.store.blob(content.digest).await?;
+            let found = self.tools.store.blob(content.digest).await?;
             data.push(found.with_context(|| format!("buffer {}: its data is not in the store", buffer.name))?);
         }
         let code = self.code(&task.reference).await?;
@@ -380,7 +397,7 @@ impl Bench {
 
     async fn code(&self, built: &Built) -> anyhow::Result<Bytes> {
         let artifact: ArtifactRef = built.artifact().context("found several code objects, expected one")?;
-        let code = self.store.artifact(artifact).await?;
+        let code = self.tools.store.artifact(artifact).await?;
         code.with_context(|| format!("artifact {}: not in the store", artifact.digest))
     }
 }

@@ -1,6 +1,7 @@
 //! How far the kernels of a draft go in their buffers: each is compiled and executed on the CPU, as `check` does.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bluefin_common::failure::{Failure, FailureKind};
@@ -13,17 +14,23 @@ use bluefin_producer::plan::{Asked, CandidateBudget};
 use bluefin_producer::specs::{LoadedSpec, Specs};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
-use super::check::Checking;
+use super::check::{Checking, Tools};
 use super::itself;
 
 /// What a draft says that it is tried with first.
 const TARGET: &str = "gfx942-304";
+/// What compiles it.
+const TOOLCHAIN: &str = "clang";
 /// Instructions of waves after which a kernel is given up: some seconds.
 const MOST_INSTRUCTIONS: u64 = 20_000_000;
 
-/// Other launches are tried of a kernel for so long; these, smaller sizes, and who computes the same, of all of them.
-const MOST_OF_KERNEL: Duration = Duration::from_secs(20);
-const MOST_OF_ALL: Duration = Duration::from_secs(60);
+/// How often a kernel is tried by other launches, and how often the kernels of a draft are by these, by other sizes, and by who computes the same.
+const MOST_OF_KERNEL: u32 = 40;
+const MOST_OF_DRAFT: u32 = 120;
+/// What one counts that executed, or took of memory, as much as it may.
+const OF_LARGE: u32 = 12;
+/// Nothing further is tried after so long, which is told: what a draft is does not depend on its machine otherwise.
+const MOST_TIME: Duration = Duration::from_secs(180);
 
 /// What numbers of templates are tried for that nothing says, where kernels do not end well with the draft's.
 const NUMBERS: [i64; 8] = [16, 32, 8, 64, 128, 4, 2, 1];
@@ -58,11 +65,33 @@ struct Reached {
     number: Option<i64>,
     /// The instance that it is, where it is another launch's.
     instance: Option<usize>,
+    /// How often it was tried.
+    times: u32,
 }
 
 impl Reached {
-    fn plain(reach: Reach) -> Self {
-        Self { reach, tried: None, fault: None, number: None, instance: None }
+    fn plain(reach: Reach, times: u32) -> Self {
+        Self { reach, tried: None, fault: None, number: None, instance: None, times }
+    }
+}
+
+/// How often all of them were tried.
+fn times(all: &[Reached]) -> u32 {
+    all.iter().map(|one| one.times).sum()
+}
+
+/// What kernels are tried with.
+struct Trials {
+    tools: Arc<Tools>,
+    executor: Executor,
+    target: Target,
+    begun: Instant,
+}
+
+impl Trials {
+    /// Whether something is tried further that was tried so often; `most` are enough.
+    fn go_on(&self, times: u32, most: u32) -> bool {
+        times < most && self.begun.elapsed() < MOST_TIME
     }
 }
 
@@ -72,26 +101,35 @@ impl Reached {
 /// # Errors
 /// No compiler.
 pub async fn executed(drafts: Vec<Draft>, divides: bool) -> anyhow::Result<(Vec<Draft>, Vec<String>)> {
-    let begun = Instant::now();
-    let all = stream::iter(drafts).map(|draft| divided(draft, divides, begun)).buffered(itself::cpus());
+    let target: Target = TARGET.parse()?;
+    let executor = Executor::new(target.arch(), 1, MOST_INSTRUCTIONS)?;
+    let tools = Arc::new(Tools::of(&[TOOLCHAIN], &target, itself::cpus()).await?);
+    let trials = &Trials { tools, executor, target, begun: Instant::now() };
+    let all = stream::iter(drafts).map(|draft| divided(draft, divides, trials)).buffered(itself::cpus());
     let all: Vec<(Vec<Draft>, Vec<String>)> = all.try_collect().await?;
     let (drafts, remarks): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-    Ok((drafts.into_iter().flatten().collect(), remarks.into_iter().flatten().collect()))
+    let mut remarks: Vec<String> = remarks.into_iter().flatten().collect();
+    if trials.begun.elapsed() >= MOST_TIME {
+        remarks
+            .push(format!("kernels were executed for {}s, and not all was tried that there is", MOST_TIME.as_secs()));
+    }
+    Ok((drafts.into_iter().flatten().collect(), remarks))
 }
 
-async fn divided(mut draft: Draft, divides: bool, begun: Instant) -> anyhow::Result<(Vec<Draft>, Vec<String>)> {
-    let (reach, remarks) = set_lengths(&mut draft, begun).await?;
+async fn divided(mut draft: Draft, divides: bool, trials: &Trials) -> anyhow::Result<(Vec<Draft>, Vec<String>)> {
+    let (reach, remarks, mut times) = set_lengths(&mut draft, trials).await?;
     let mut done = Vec::new();
     let mut waiting = vec![(draft, reach)];
     while let Some((draft, reach)) = waiting.pop() {
-        let others = if divides { differing(&draft).await? } else { Vec::new() };
+        times += u32::try_from(draft.kernels.len()).unwrap_or(u32::MAX);
+        let others = if divides { differing(&draft, trials).await? } else { Vec::new() };
         if others.is_empty() || others.len() == draft.kernels.len() {
             done.push(draft);
             continue;
         }
         let rest: Vec<usize> = (0..draft.kernels.len()).filter(|at| !others.contains(at)).collect();
         // Who computes the same as one of the others is found by executing them once more.
-        let parts: Vec<Vec<usize>> = match begun.elapsed() < MOST_OF_ALL {
+        let parts: Vec<Vec<usize>> = match trials.go_on(times, MOST_OF_DRAFT) {
             true => vec![others],
             false => others.into_iter().rev().map(|at| vec![at]).collect(),
         };
@@ -108,18 +146,17 @@ async fn divided(mut draft: Draft, divides: bool, begun: Instant) -> anyhow::Res
 }
 
 /// The kernels of `draft` that compute something else than its reference.
-async fn differing(draft: &Draft) -> anyhow::Result<Vec<usize>> {
+async fn differing(draft: &Draft, trials: &Trials) -> anyhow::Result<Vec<usize>> {
     if draft.kernels.len() < 2 {
         return Ok(Vec::new());
     }
-    let target: Target = TARGET.parse()?;
-    let executor = Executor::new(target.arch(), 1, MOST_INSTRUCTIONS)?;
     let bundle = Bundle { toml: draft.spec(), ..draft.bundle() };
     let Ok(spec) = LoadedSpec::load(bundle) else { return Ok(Vec::new()) };
     let Ok(problem) = spec.spec.problem(&BTreeMap::new()) else { return Ok(Vec::new()) };
-    let specs = Specs::for_target(vec![spec], &target);
+    let Trials { tools, executor, target, .. } = trials;
+    let specs = Specs::for_target(vec![spec], target);
     let asked = Asked { specs, budget: CandidateBudget::Candidates(1), ..Asked::default() };
-    let checking = Checking::begin(executor, &target, &[problem], &asked, itself::cpus()).await?;
+    let checking = Checking::with(tools, executor.clone(), &[problem], &asked, itself::cpus()).await?;
     let (checked, _) = checking.check(|_| {}).await?;
     let differs = |solver: &String| {
         let of_it = checked.iter().filter(|one| one.solver == *solver);
@@ -138,17 +175,17 @@ async fn differing(draft: &Draft) -> anyhow::Result<Vec<usize>> {
 ///
 /// # Errors
 /// No compiler.
-async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<Went>, Vec<String>)> {
-    let target: Target = TARGET.parse()?;
-    let executor = Executor::new(target.arch(), 1, MOST_INSTRUCTIONS)?;
-    let mut all = of_kernels(draft, &executor, &target, begun).await?;
+async fn set_lengths(draft: &mut Draft, trials: &Trials) -> anyhow::Result<(Vec<Went>, Vec<String>, u32)> {
+    let mut all = of_kernels(draft, trials).await?;
+    let mut often = times(&all);
     let mut remarks = Vec::new();
     let mut smaller = draft.smaller();
     while let (Some(failure), Some(other)) = (too_large(&all).cloned(), smaller) {
-        if begun.elapsed() > MOST_OF_ALL {
+        if !trials.go_on(often, MOST_OF_DRAFT) {
             break;
         }
-        let of_other = of_kernels(&other, &executor, &target, begun).await?;
+        let of_other = of_kernels(&other, trials).await?;
+        often += times(&of_other);
         smaller = other.smaller();
         let well = |all: &[Reached]| all.iter().filter(|one| one.reach.is_ok()).count();
         // A kernel that hangs with any sizes makes those of others no smaller.
@@ -158,7 +195,7 @@ async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<W
             (all, *draft) = (of_other, other);
         }
     }
-    if let Some(other) = of_other_sizes(draft, &all, &executor, &target, begun).await? {
+    if let Some(other) = of_other_sizes(draft, &all, trials, &mut often).await? {
         let mut named = draft.kernels.iter().map(|kernel| &kernel.name).zip(&all);
         remarks.push(match named.find_map(|(name, one)| Some((name, one.reach.as_ref().err()?))) {
             Some((name, Unreached { failure, .. })) => {
@@ -168,7 +205,14 @@ async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<W
         });
         (all, *draft) = other;
     }
-    for (at, Reached { reach, tried, fault, number, instance }) in all.iter().enumerate() {
+    for (at, one) in all.iter_mut().enumerate() {
+        let may_be_other = one.reach.is_err() && draft.says_launch(at) && draft.says_blocks(at);
+        if may_be_other && trials.go_on(often, MOST_OF_DRAFT) {
+            *one = of_kernel(draft, at, trials, true).await?;
+            often += one.times;
+        }
+    }
+    for (at, Reached { reach, tried, fault, number, instance, .. }) in all.iter().enumerate() {
         let name = draft.kernels.get(at).map_or("", |kernel| &kernel.name).to_string();
         if let Some(instance) = instance {
             draft.set_instance(at, *instance);
@@ -191,6 +235,7 @@ async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<W
             remarks.push(format!("{name}, launched as its file launches it, ends like this: {fault}"));
         }
         if let Err(Unreached { failure, of_launch, .. }) = reach {
+            let is_fault = failure.kind == FailureKind::Fault;
             let guess = if *of_launch && draft.guesses_block(at) {
                 "; its blocks are a guess as well, as no launch here says how many threads they have: look at these first"
             } else {
@@ -202,6 +247,17 @@ async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<W
                     "{name} is a template of numbers that nothing here says, and ends well with none that was tried: name them in its params"
                 ));
             }
+            for (buffer, spelled) in draft.of_pointers(at).into_iter().filter(|_| is_fault) {
+                remarks.push(format!(
+                    "{buffer} of {name} is {spelled}: pointers within a buffer lead nowhere, as a spec fills one with numbers"
+                ));
+            }
+            let indexing = draft.indexing(at).join(", ");
+            if is_fault && !indexing.is_empty() {
+                remarks.push(format!(
+                    "{name} finds elements by {indexing}, drawn at random here: what is wrong may be these and not the kernel"
+                ));
+            }
             remarks.push(format!("{name} can not be executed as it is drafted, how far it goes is a guess: {failure}"));
         }
     }
@@ -211,16 +267,15 @@ async fn set_lengths(draft: &mut Draft, begun: Instant) -> anyhow::Result<(Vec<W
     };
     let reach: Vec<Went> = all.into_iter().map(went).collect();
     draft.set_reach(reach.iter().map(|(elements, well)| (elements, *well)));
-    Ok((reach, remarks))
+    Ok((reach, remarks, often))
 }
 
 /// The draft with sizes by which more of its kernels end well, and what comes of these, if some do not as `all` has it.
 async fn of_other_sizes(
     draft: &Draft,
     all: &[Reached],
-    executor: &Executor,
-    target: &Target,
-    begun: Instant,
+    trials: &Trials,
+    often: &mut u32,
 ) -> anyhow::Result<Option<(Vec<Reached>, Draft)>> {
     // One that writes nothing shows nothing.
     let is_well = |(at, one): &(usize, &Reached)| {
@@ -242,28 +297,27 @@ async fn of_other_sizes(
         false => Vec::new(),
     };
     for other in others {
-        if begun.elapsed() > MOST_OF_ALL {
+        if !trials.go_on(*often, MOST_OF_DRAFT) {
             break;
         }
-        let once =
-            all.iter().enumerate().map(|(at, one)| {
-                let mut alone = other.alone(at);
-                if let Some((launch, before)) = &one.tried {
-                    alone.set_launch(0, launch.clone(), before);
-                }
-                async move {
-                    anyhow::Ok(Reached { tried: one.tried.clone(), ..of_instances(&alone, executor, target).await? })
-                }
-            });
+        let once = all.iter().enumerate().map(|(at, one)| {
+            let mut alone = other.alone(at);
+            if let Some((launch, before)) = &one.tried {
+                alone.set_launch(0, launch.clone(), before);
+            }
+            async move { anyhow::Ok(Reached { tried: one.tried.clone(), ..of_instances(&alone, trials).await? }) }
+        });
         let of_other: Vec<Reached> = stream::iter(once).buffered(itself::cpus()).try_collect().await?;
+        *often += times(&of_other);
         if well(&of_other) > well(all) {
             return Ok(Some((of_other, other)));
         }
     }
     // Along lines that are longer than what it computes a kernel may be right by one block.
     let of_lines = draft.of_lines().filter(|_| all.iter().enumerate().any(may_be_few));
-    if let Some(other) = of_lines.filter(|_| begun.elapsed() < MOST_OF_ALL) {
-        let of_other = of_kernels(&other, executor, target, begun).await?;
+    if let Some(other) = of_lines.filter(|_| trials.go_on(*often, MOST_OF_DRAFT)) {
+        let of_other = of_kernels(&other, trials).await?;
+        *often += times(&of_other);
         if well(&of_other) > well(all) {
             return Ok(Some((of_other, other)));
         }
@@ -271,14 +325,9 @@ async fn of_other_sizes(
     Ok(None)
 }
 
-async fn of_kernels(
-    draft: &Draft,
-    executor: &Executor,
-    target: &Target,
-    begun: Instant,
-) -> anyhow::Result<Vec<Reached>> {
+async fn of_kernels(draft: &Draft, trials: &Trials) -> anyhow::Result<Vec<Reached>> {
     let all = stream::iter(0..draft.kernels.len());
-    all.map(|at| of_kernel(draft, at, executor, target, begun)).buffered(itself::cpus()).try_collect().await
+    all.map(|at| of_kernel(draft, at, trials, false)).buffered(itself::cpus()).try_collect().await
 }
 
 /// What came of the first kernel whose sizes may be too large.
@@ -296,25 +345,19 @@ fn told(Failure { kind, detail }: &Failure) -> String {
 }
 
 /// How far a kernel of `whole` goes: launched as it is drafted or, if it does not end well so, by the first of others that it ends well by.
-async fn of_kernel(
-    whole: &Draft,
-    kernel: usize,
-    executor: &Executor,
-    target: &Target,
-    begun: Instant,
-) -> anyhow::Result<Reached> {
-    let unreached = match of_instances(&whole.alone(kernel), executor, target).await? {
-        Reached { reach: Err(unreached), .. } => unreached,
+///
+/// Where its file says the whole launch, others are tried `after` other sizes alone.
+async fn of_kernel(whole: &Draft, kernel: usize, trials: &Trials, after: bool) -> anyhow::Result<Reached> {
+    let (unreached, mut times) = match of_instances(&whole.alone(kernel), trials).await? {
+        Reached { reach: Err(unreached), times, .. } => (unreached, times),
         reached => return Ok(reached),
     };
-    let tried = Instant::now();
-    let is_late = || tried.elapsed() > MOST_OF_KERNEL || begun.elapsed() > MOST_OF_ALL;
     let kind = unreached.failure.kind;
     // By smaller sizes it is launched as it is meant to be.
     let mut smaller = whole.alone(kernel).smaller().filter(|_| OF_SIZES.contains(&kind));
-    while let Some(other) = smaller.filter(|_| !is_late()) {
-        if of_draft(other.clone(), executor, target).await?.is_ok() {
-            return Ok(Reached::plain(Err(unreached)));
+    while let Some(other) = smaller.filter(|_| trials.go_on(times, MOST_OF_KERNEL)) {
+        if of_draft(other.clone(), trials, &mut times).await?.is_ok() {
+            return Ok(Reached::plain(Err(unreached), times));
         }
         smaller = other.smaller();
     }
@@ -324,17 +367,28 @@ async fn of_kernel(
     let before = told(&unreached.failure);
     // One block where the file says how many there are would hide what its author wants to know.
     let is_said = unreached.of_launch && whole.says_launch(kernel) && whole.says_blocks(kernel);
+    if is_said && !after && !whole.guesses_numbers(kernel) {
+        return Ok(Reached::plain(Err(unreached), times));
+    }
     for launch in launches.into_iter().filter(|launch| !(is_said && launch.is_one)) {
-        if is_late() {
+        if !trials.go_on(times, MOST_OF_KERNEL) {
             break;
         }
         let mut alone = whole.alone(kernel);
         alone.set_launch(0, launch.clone(), &before);
-        if let Ok(reach) = of_draft(alone, executor, target).await? {
+        if let Ok(reach) = of_draft(alone, trials, &mut times).await? {
             // What comes of a kernel by the blocks that its file says is what its author wants to know.
             let is_own = unreached.of_launch && whole.says_launch(kernel) && whole.block(kernel) != launch.block;
-            let (tried, fault) = if is_own { (None, Some(before)) } else { (Some((launch, before)), None) };
-            return Ok(Reached { tried, fault, ..Reached::plain(Ok(reach)) });
+            if is_own {
+                let mut reach = reach;
+                // Buffers are as long as that launch needs them, as far as it went.
+                for (name, elements) in &mut reach {
+                    let needed = unreached.needed.get(name).copied().unwrap_or_default();
+                    *elements = needed.max(*elements).max(whole.main_size());
+                }
+                return Ok(Reached { fault: Some(before), ..Reached::plain(Ok(reach), times) });
+            }
+            return Ok(Reached { tried: Some((launch, before)), ..Reached::plain(Ok(reach), times) });
         }
     }
     for number in NUMBERS.into_iter().filter(|_| whole.guesses_numbers(kernel)) {
@@ -342,43 +396,55 @@ async fn of_kernel(
         alone.set_numbers(0, number);
         let launches = alone.launches(0).into_iter().take(LAUNCHES_OF_NUMBER).map(Some);
         for launch in std::iter::once(None).chain(launches) {
-            if is_late() {
+            if !trials.go_on(times, MOST_OF_KERNEL) {
                 break;
             }
             let mut alone = alone.clone();
             if let Some(launch) = &launch {
                 alone.set_launch(0, launch.clone(), &before);
             }
-            match of_draft(alone, executor, target).await? {
+            match of_draft(alone, trials, &mut times).await? {
                 Ok(reach) => {
                     let tried = launch.map(|launch| (launch, before));
-                    return Ok(Reached { tried, number: Some(number), ..Reached::plain(Ok(reach)) });
+                    return Ok(Reached { tried, number: Some(number), ..Reached::plain(Ok(reach), times) });
                 }
                 Err(unreached) if unreached.of_launch => {}
                 Err(_) => break,
             }
         }
     }
-    Ok(Reached::plain(Err(unreached)))
+    Ok(Reached::plain(Err(unreached), times))
 }
 
 /// How far the kernel of `alone` goes: as the instance that it is or, of several launches, as the first that is right for the blocks.
-async fn of_instances(alone: &Draft, executor: &Executor, target: &Target) -> anyhow::Result<Reached> {
-    let first = of_draft(alone.clone(), executor, target).await?;
-    for instance in (1..).take_while(|_| first.as_ref().is_err_and(|unreached| unreached.of_launch)) {
+async fn of_instances(alone: &Draft, trials: &Trials) -> anyhow::Result<Reached> {
+    let mut times = 0;
+    let first = of_draft(alone.clone(), trials, &mut times).await?;
+    let may_be_other = first.as_ref().is_err_and(|unreached| unreached.of_launch);
+    for instance in 1.. {
+        if !may_be_other || !trials.go_on(times, MOST_OF_KERNEL) {
+            break;
+        }
         let mut alone = alone.clone();
         if !alone.set_instance(0, instance) {
             break;
         }
-        if let Ok(reach) = of_draft(alone, executor, target).await? {
-            return Ok(Reached { instance: Some(instance), ..Reached::plain(Ok(reach)) });
+        if let Ok(reach) = of_draft(alone, trials, &mut times).await? {
+            return Ok(Reached { instance: Some(instance), ..Reached::plain(Ok(reach), times) });
         }
     }
-    Ok(Reached::plain(first))
+    Ok(Reached::plain(first, times))
 }
 
-/// How far the kernel of `alone` goes, with its default params.
-async fn of_draft(alone: Draft, executor: &Executor, target: &Target) -> anyhow::Result<Reach> {
+/// How far the kernel of `alone` goes, with its default params; `times` counts that.
+async fn of_draft(alone: Draft, trials: &Trials, times: &mut u32) -> anyhow::Result<Reach> {
+    let reach = once(alone, trials).await?;
+    let is_large = reach.as_ref().is_err_and(|unreached| OF_SIZES.contains(&unreached.failure.kind));
+    *times += if is_large { OF_LARGE } else { 1 };
+    Ok(reach)
+}
+
+async fn once(alone: Draft, Trials { tools, executor, target, .. }: &Trials) -> anyhow::Result<Reach> {
     let bundle = Bundle { toml: alone.spec(), ..alone.bundle() };
     // A kernel with a structure of which nothing is known has no spec yet.
     let invalid =
@@ -393,7 +459,7 @@ async fn of_draft(alone: Draft, executor: &Executor, target: &Target) -> anyhow:
     };
     let specs = Specs::for_target(vec![spec], target);
     let asked = Asked { specs, budget: CandidateBudget::Candidates(1), ..Asked::default() };
-    let checking = Checking::begin(executor.clone(), target, &[problem], &asked, 1).await?;
+    let checking = Checking::with(tools, executor.clone(), &[problem], &asked, 1).await?;
     let none = || Err(Failure::new(FailureKind::InvalidLaunch, "found no candidate, expected one").into());
     Ok(checking.reach().await?.into_iter().next().unwrap_or_else(none))
 }

@@ -97,6 +97,8 @@ pub struct TemplateParameter {
     pub default: Option<String>,
     /// Whether a text says the default.
     pub is_said: bool,
+    /// Of a type, the parameter of the kernel that is a value of it.
+    pub value: Option<usize>,
 }
 
 /// A number of a template.
@@ -290,7 +292,7 @@ impl Draft {
             instances::as_launched(kernels.iter_mut().collect(), own.clone(), own);
             naming::number_overloads(&mut kernels);
             let found = build_file::NAMES.iter().find_map(|name| beside(name)).unwrap_or_default();
-            defines = build_file::defines(&found, files.values().map(String::as_str));
+            defines = build_file::of(&found, text, &files);
             macros.retain(|(name, _)| defines.iter().all(|(defined, _)| defined != name));
             said::set(&mut kernels, texts.iter().map(String::as_str), &macros, &defines);
         }

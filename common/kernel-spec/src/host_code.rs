@@ -2,6 +2,7 @@
 //! to. Host functions are blanked, so that nothing in them has to be known, while each line keeps its number. What is not
 //! plainly a host function stays: a macro may make it one for the device, and so may `constexpr`.
 
+mod constants;
 mod heads;
 mod marks;
 mod namespaces;
@@ -9,9 +10,10 @@ mod ptx;
 mod reached;
 mod sides;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
+pub(super) use constants::{Given, constants, given, value_of};
 use heads::{Block, KEEPING, Values, block_behind, is_specialisation, without_template};
 pub(super) use marks::{host_macros, marks, without_calls};
 pub(super) use namespaces::{namespace_macros, namespaces, with_namespace_macros, with_namespaces};
@@ -261,15 +263,6 @@ pub(super) fn macros(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Macros of a text that are whole numbers.
-pub(super) fn numbers(text: &str) -> impl Iterator<Item = (String, i64)> {
-    directives(text).filter_map(|line| {
-        let mut words = line.strip_prefix("define")?.split_whitespace();
-        let (name, value) = (words.next()?, words.next()?);
-        Some((name.to_string(), value.trim_matches(['(', ')']).parse().ok()?))
-    })
-}
-
 /// Macros that a text gives a number unless they have one: `#ifndef X`, `#define X 1`.
 pub(super) fn defaults(text: &str) -> Vec<(String, i64)> {
     let lines: Vec<&str> = directives(text).collect();
@@ -281,19 +274,6 @@ pub(super) fn defaults(text: &str) -> Vec<(String, i64)> {
         same.then(|| (name.to_string(), value))
     };
     lines.iter().zip(lines.iter().skip(1)).filter_map(one).collect()
-}
-
-/// The numbers that a text gives to names, by macros and by constants.
-pub(super) fn constants(text: &str) -> BTreeMap<String, i64> {
-    let tokens = take_apart(text).tokens;
-    let is_end = |token: &Token<'_>| matches!(token.text, ";" | "{" | "}");
-    let statements = tokens.split(is_end).filter_map(|statement| {
-        let [head @ .., name, equals, number] = statement else { return None };
-        let is_constant = head.iter().any(|word| matches!(word.text, "const" | "constexpr"));
-        let number = number.text.parse().ok().filter(|_| is_constant && equals.text == "=")?;
-        Some((name.text.to_string(), number))
-    });
-    statements.chain(numbers(text)).collect()
 }
 
 /// The token that closes the brace at `open`.
@@ -344,7 +324,7 @@ fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec
             "{" => {
                 let words = tokens.get(head..at)?;
                 let kind = match block_behind(words, macros) {
-                    Block::Kept if is_member && is_host_operator(words, macros) => Block::Host,
+                    Block::Kept if is_host_operator(words, macros) => Block::Host,
                     kind => kind,
                 };
                 match kind {
@@ -357,10 +337,13 @@ fn host_functions(tokens: &[Token<'_>], macros: &BTreeSet<String>) -> Option<Vec
                         let end = tokens.get(close)?.at;
                         match kind {
                             // Nothing says which members a constructor that is only declared begins with.
-                            Block::Host if is_member => match values.initializers().and_then(|at| tokens.get(at)) {
-                                Some(colon) => found.push((colon.at..end + 1, ";")),
-                                None => found.push((token.at + 1..end, "")),
-                            },
+                            // An operator may be named in what is kept.
+                            Block::Host if is_member || words.iter().any(|word| word.text == "operator") => {
+                                match values.initializers().and_then(|at| tokens.get(at)) {
+                                    Some(colon) => found.push((colon.at..end + 1, ";")),
+                                    None => found.push((token.at + 1..end, "")),
+                                }
+                            }
                             Block::Host => {
                                 found.push((words.first()?.at..end + 1, ""));
                                 left_out.extend(function_name(words));
@@ -419,7 +402,7 @@ fn begins_with(words: &[Token<'_>], functions: &BTreeSet<&str>, macros: &BTreeSe
     !declared.iter().any(keeping) && value.iter().any(|token| functions.contains(token.text))
 }
 
-/// Whether a member is an operator of the host: nothing of the device calls it.
+/// Whether a function is an operator of the host: nothing of the device calls it.
 fn is_host_operator(words: &[Token<'_>], macros: &BTreeSet<String>) -> bool {
     let keeps =
         |token: &Token<'_>| token.text != "operator" && (KEEPING.contains(&token.text) || macros.contains(token.text));

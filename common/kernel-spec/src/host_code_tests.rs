@@ -40,6 +40,11 @@ fn host_functions_are_left_out() {
     assert!(gone("template void host<int>(std::vector<int>);"));
     let operators = "struct Free { void operator()(int* p) const { host(p); } auto operator+(int n) { return n; } };";
     assert_eq!(blanked(operators), operators.replace("host(p);", "        "));
+    let outside =
+        "half operator\"\"_h(long double x) { return f(x); }\nhalf operator-(half x, half y) { return f(x, y); }";
+    let bodies = [" return f(x); ", " return f(x, y); "];
+    let declared = bodies.iter().fold(outside.to_string(), |text, body| text.replace(body, &" ".repeat(body.len())));
+    assert_eq!(blanked(outside), declared);
     let constructor = "struct T { T(T&& o) : a(take(o.a)), b{1} { host(); } constexpr T(int n) : a(n) { } int a, b; };";
     let begun = ": a(take(o.a)), b{1} { host(); }";
     let declared = constructor.replace(begun, &(" ".repeat(begun.len()) + ";"));

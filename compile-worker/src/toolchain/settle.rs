@@ -38,13 +38,17 @@ pub fn settle(draft: &mut Draft, folder: &Path) -> Result<Vec<String>, Error> {
     let mut found = resolve(draft)?;
     let mut behind = None;
     if !found.is_whole
-        && let Some((other, of_other)) = with_headers(draft, folder, &project)?
+        && let Some((mut other, mut of_other)) = with_headers(draft, folder, &project)?
     {
+        define(&mut other, &mut of_other)?;
         if of_other.rank() >= found.rank() {
             (*draft, found) = (other, of_other);
         } else {
             behind = Some((other, of_other));
         }
+    }
+    if !found.is_whole {
+        define(draft, &mut found)?;
     }
     if !found.is_whole {
         if let Some((whole, of_whole)) = including(draft, folder, &project, begun)? {
@@ -82,23 +86,70 @@ pub fn settle(draft: &mut Draft, folder: &Path) -> Result<Vec<String>, Error> {
     Ok(found.remarks)
 }
 
+/// Macros that are defined one after the other, at most.
+const MOST_DEFINED: usize = 4;
+
+/// Defines macros that a build does, where names are declared under them alone: `found`, which is what clang says of `draft`, is no worse by that.
+fn define(draft: &mut Draft, found: &mut Types) -> Result<(), Error> {
+    let mut said = Vec::new();
+    for _ in 0..MOST_DEFINED {
+        if let Some((file, line)) = found.at.clone().filter(|_| !found.is_whole) {
+            for (mut other, names) in draft.defined_for(&file, line).into_iter().take(MOST_DEFINED) {
+                let of_other = resolve(&mut other)?;
+                if of_other.rank() > found.rank() {
+                    said.push(format!("{} is defined, one of those of which {file} wants one", names.join(" ")));
+                    (*draft, *found) = (other, of_other);
+                    break;
+                }
+            }
+        }
+        let Some(unknown) = found.unknown.clone().filter(|_| !found.is_whole) else { break };
+        let mut other = draft.clone();
+        let defined = other.define_for(&unknown);
+        if defined.is_empty() {
+            break;
+        }
+        let of_other = resolve(&mut other)?;
+        if of_other.rank() < found.rank() || of_other.unknown.as_ref() == Some(&unknown) {
+            break;
+        }
+        let (names, are) = (defined.join(" "), if defined.len() == 1 { "is" } else { "are" });
+        said.push(format!("{names} {are} defined, without which {unknown} is not declared"));
+        (*draft, *found) = (other, of_other);
+    }
+    found.remarks.extend(said);
+    Ok(())
+}
+
 /// How many of the first kernels of a draft compile by themselves.
 fn compiling(draft: &Draft, begun: Instant) -> Result<usize, Error> {
     let mut count = 0;
     for at in (0..draft.kernels.len().min(MOST_COMPILED)).take_while(|_| begun.elapsed() < MOST_TRYING) {
-        count += usize::from(compiles(draft, at)?);
+        count += usize::from(compiles(draft, at)? == Compiled::Whole);
     }
     Ok(count)
 }
 
+/// What came of compiling.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compiled {
+    Whole,
+    /// With other types it may.
+    Not,
+    /// With no types.
+    Never,
+}
+
 /// Whether a kernel of a draft compiles by itself.
-fn compiles(draft: &Draft, kernel: usize) -> Result<bool, Error> {
+fn compiles(draft: &Draft, kernel: usize) -> Result<Compiled, Error> {
     // What it needs is reached by its name.
     let alone = draft.alone(kernel);
     let entry: Vec<String> = alone.kernels.iter().map(Kernel::instance).collect();
     match types::of_kernels(&alone.bundle(), alone.source(), alone.defines(), &entry) {
         Err(error) if error.is_exhausted() => Err(error),
-        found => Ok(found.is_ok_and(|found| found.is_whole)),
+        Ok(found) if found.is_whole => Ok(Compiled::Whole),
+        Ok(found) if found.is_fixed => Ok(Compiled::Never),
+        _ => Ok(Compiled::Not),
     }
 }
 
@@ -181,7 +232,7 @@ fn including(draft: &Draft, folder: &Path, project: &Project, begun: Instant) ->
         }
         learn(&mut whole, project);
         let mut found = resolve(&mut whole)?;
-        if !found.is_whole && try_types(&mut whole, begun)?.0 {
+        if !found.is_whole && !found.is_fixed && try_types(&mut whole, begun)?.0 {
             found = resolve(&mut whole)?;
         }
         if found.is_whole {
@@ -216,16 +267,23 @@ fn try_types(draft: &mut Draft, begun: Instant) -> Result<(bool, Vec<String>), E
     for index in 0..draft.kernels.len() {
         let compiles = |draft: &Draft| {
             if begun.elapsed() > MOST_TRYING {
-                return Ok(false);
+                return Ok(Compiled::Never);
             }
             compiles(draft, index)
         };
         let before = draft.kernels.get(index).cloned();
         let is_unknown = draft.set_unknown(index, "float");
-        if compiles(draft)? || !is_unknown && !draft.forget_types(index) {
+        let mut first = compiles(draft)?;
+        if first == Compiled::Whole || !is_unknown && !draft.forget_types(index) {
             continue;
         }
-        let mut found = !is_unknown && draft.set_unknown(index, "float") && compiles(draft)?;
+        if !is_unknown && draft.set_unknown(index, "float") {
+            first = compiles(draft)?;
+        }
+        let mut found = first == Compiled::Whole;
+        // What fails without an instance fails with all of them.
+        let is_open = first == Compiled::Not;
+        let compiles = |draft: &Draft| Ok::<_, Error>(is_open && compiles(draft)? == Compiled::Whole);
         let beside = draft.types_beside(index);
         for one in beside.iter().map(String::as_str).take(MOST_BESIDE).chain(TYPES) {
             found = found || (draft.set_unknown(index, one) && compiles(draft)?);

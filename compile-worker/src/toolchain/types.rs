@@ -25,6 +25,12 @@ pub struct Types {
     pub is_whole: bool,
     /// How many errors it has otherwise, as far as clang tells.
     pub errors: usize,
+    /// The file and the line of the first of them.
+    pub at: Option<(String, usize)>,
+    /// What it does not know.
+    pub unknown: Option<String>,
+    /// Whether the first is of no instance of a template: other types make no difference.
+    pub is_fixed: bool,
     /// Why some are missing.
     pub remarks: Vec<String>,
 }
@@ -116,7 +122,11 @@ pub fn of_kernels(
     });
     let layouts = layouts.collect();
     let mut remarks = Vec::new();
-    let errors = String::from_utf8_lossy(&output.stderr).lines().filter(|line| line.contains("error: ")).count();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let errors = said.lines().filter(|line| line.contains("error: ")).count();
+    let is_fixed = is_fixed(&said, unit.0);
+    let first = said.lines().find(|line| line.contains(" error: "));
+    let unknown_name = first.and_then(|line| unknown(line)).map(str::to_string);
     missing.extend(bundle.left_out());
     if !output.status.success() {
         missing.extend(bundle.of_machine());
@@ -136,8 +146,45 @@ pub fn of_kernels(
         let first = said.lines().find(|line| line.contains("error:")).unwrap_or(&said);
         remarks.push(format!("types of {} are as the text spells them: {}", unknown.join(" "), first.trim()));
     }
-    Ok(Types { types, layouts, is_whole: output.status.success(), errors, remarks })
+    Ok(Types {
+        types,
+        layouts,
+        is_whole: output.status.success(),
+        errors,
+        at: first.and_then(place),
+        unknown: unknown_name,
+        is_fixed,
+        remarks,
+    })
 }
+
+/// The file and the line of an error, as the files of a bundle are called.
+fn place(error: &str) -> Option<(String, usize)> {
+    let mut parts = error.split(':');
+    let (file, line) = (parts.next()?, parts.next()?);
+    Some((file.trim_start_matches("./").to_string(), line.parse().ok()?))
+}
+
+/// The name that an error says that nobody has declared.
+fn unknown(error: &str) -> Option<&str> {
+    const SAID: [&str; 4] =
+        ["undeclared identifier '", "unknown type name '", "no template named '", "no type named '"];
+    let behind = SAID.iter().find_map(|said| error.split_once(said))?.1;
+    behind.split_once('\'').map(|(name, _)| name)
+}
+
+/// Whether the first of the errors in `said` is neither of an instance of a template nor of `unit`, which asks for instances. Of others that cannot be
+/// told: clang says once of several errors what they are instances of.
+fn is_fixed(said: &str, unit: &str) -> bool {
+    let mut lines = said.lines().skip_while(|line| !line.contains(" error: "));
+    let is_of_unit = lines.next().is_none_or(|first| first.trim_start_matches("./").starts_with(unit));
+    let mut notes = lines.take_while(|line| !line.contains(" error: "));
+    !is_of_unit && !notes.any(|note| INSTANCES.iter().any(|words| note.contains(words)))
+}
+
+/// What notes behind an error say of an instance.
+const INSTANCES: [&str; 5] =
+    ["in instantiation of ", "while substituting ", "requested here", "while checking ", "in evaluation of "];
 
 /// The file that a line of clang's misses, where it may lie beside the source.
 fn not_found(line: &str) -> Option<&str> {
@@ -286,5 +333,22 @@ mod tests {
             }
         }
         assert_eq!(not_found("a.hip:1:10: fatal error: '../b.h' file not found"), None);
+    }
+
+    #[test]
+    fn other_types_help_against_errors_of_instances_alone() {
+        let of_instance = "k.hip:2:5: error: no member named 'x' in 'float'\n    2 | p->x = 1;\n\
+            bluefin_types.hip:9:1: note: in instantiation of function template specialization 't<float>' requested here\n";
+        let of_unit =
+            "bluefin_types.hip:9:20: error: no matching function\nk.hip:1:1: note: candidate template ignored\n";
+        let of_text = "k.hip:1:1: error: unknown type name 'half_t'\n    1 | half_t h;\n";
+        let fixed = |said: &[&str]| is_fixed(&said.concat(), "bluefin_types.hip");
+        assert!(
+            !fixed(&[of_instance, of_unit])
+                && !fixed(&[of_instance, of_text])
+                && !fixed(&[of_unit, of_text])
+                && !fixed(&[])
+        );
+        assert!(fixed(&[of_text, of_instance]) && fixed(&[of_text]));
     }
 }

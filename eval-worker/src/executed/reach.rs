@@ -10,8 +10,15 @@ use super::{Ended, Executor, Loaded, Placed, contents, fits};
 
 /// Elements of buffers before it is known how far kernels go in them.
 const SHORT: u64 = 16;
+/// How much longer one grows that was too short, up to so many elements, and behind that.
+const GROWTH: [u64; 2] = [4, 2];
+const LONG: u64 = 1 << 20;
 /// How often lengths between what is needed and what is enough are tried; then they are what is enough.
-const MOST_TRIES: usize = 64;
+const MOST_TRIES: u64 = 64;
+/// The same of launches that execute much: all together as much as so many of them may.
+const MOST_WHOLE: u64 = 2;
+/// Tries of those that execute the most.
+const LEAST_TRIES: u64 = 4;
 
 /// Why it is not known how far launches go.
 #[derive(Clone, Debug)]
@@ -49,14 +56,15 @@ impl Executor {
         let run = |lengths: &[u64]| self.touched(&with_lengths(task, lengths), task, built, loaded);
         // What they need at least.
         let mut least = vec![0; task.buffers.len()];
-        let touched = loop {
+        let (touched, executed) = loop {
             match run(&*most)? {
                 Ok(touched) => break touched,
                 Err(Beyond { buffer, element }) => {
                     let needed = element.saturating_add(1);
                     set(&mut least, buffer, needed);
                     let length = most.get(buffer).copied().unwrap_or(SHORT);
-                    set(most, buffer, length.saturating_mul(2).max(needed));
+                    let growth = if length < LONG { GROWTH[0] } else { GROWTH[1] };
+                    set(most, buffer, length.saturating_mul(growth).max(needed));
                     fits(with_lengths(task, most).iter().map(Buffer::bytes).fold(0, u64::saturating_add))?;
                 }
             }
@@ -64,7 +72,8 @@ impl Executor {
         least.iter_mut().zip(touched).for_each(|(least, touched)| *least = touched.max(*least));
         // What a wave loads as a whole leaves no trace: they are executed with what is known to be needed, and where that is too short, what it
         // takes is between that and what was enough.
-        for _ in 0..MOST_TRIES {
+        let tries = (self.options.max_instructions * MOST_WHOLE).checked_div(executed).unwrap_or(MOST_TRIES);
+        for _ in 0..tries.clamp(LEAST_TRIES, MOST_TRIES) {
             let Err(Beyond { buffer, element }) = run(&least)? else { return Ok(least) };
             let enough = most.get(buffer).copied().unwrap_or(SHORT);
             let needed = element.saturating_add(1).min(enough);
@@ -83,21 +92,22 @@ impl Executor {
         Ok(most.to_vec())
     }
 
-    /// How many elements of each buffer leave a trace of a touch, or else which element was touched that is not there.
+    /// How many elements of each buffer leave a trace of a touch, and how much was executed, or else which element was touched that is not there.
     fn touched(
         &self,
         buffers: &[Buffer],
         task: &Task,
         built: &Built,
         loaded: &Loaded,
-    ) -> Result<Result<Vec<u64>, Beyond>, Unreached> {
+    ) -> Result<Result<(Vec<u64>, u64), Beyond>, Unreached> {
         let before = contents::<&[u8]>(buffers, &[], self.options.seed)?;
         let mut placed = Placed::new(buffers, &before, built.workspace)?;
         match self.run(&mut placed, task.last_draw(built), loaded, None) {
-            Ok(_) => {
+            Ok(executed) => {
                 let touched = placed.addresses.iter().map(|address| placed.memory.touched(*address).unwrap_or(0));
                 let sizes = buffers.iter().map(|buffer| buffer.data_type.size() as u64);
-                Ok(Ok(touched.zip(sizes).map(|(bytes, size)| bytes.div_ceil(size)).collect()))
+                let elements = touched.zip(sizes).map(|(bytes, size)| bytes.div_ceil(size));
+                Ok(Ok((elements.collect(), executed.instructions)))
             }
             Err(Ended { failure, beyond, of_launch }) => match beyond {
                 Some((name, element)) => {

@@ -152,11 +152,20 @@ fn declared(words: &[Token<'_>], before: &[Token<'_>]) -> Option<Kernel> {
         name = format!("{}::{name}", outer.text);
         before_name = rest;
     }
-    let template = template(before);
+    let mut template = template(before);
     let parameters = parts_of(words.get(open + 1..close)?);
     let parameters =
         parameters.into_iter().filter(|part| part.first().is_some_and(|first| first.text != "void" || part.len() > 1));
-    let parameters = parameters.enumerate().map(|(index, part)| parameter(part, index, &template)).collect();
+    let parameters: Vec<&[Token<'_>]> = parameters.collect();
+    for one in &mut template {
+        one.value = parameters.iter().position(|part| match part {
+            [kind, _] => kind.text == one.name,
+            [constant, kind, _] => constant.text == "const" && kind.text == one.name,
+            _ => false,
+        });
+    }
+    let parameters =
+        parameters.into_iter().enumerate().map(|(index, part)| parameter(part, index, &template)).collect();
     Some(Kernel { name, template, parameters, ..Kernel::default() })
 }
 
@@ -192,7 +201,7 @@ fn one_of_template(part: &[Token<'_>]) -> Option<TemplateParameter> {
         _ => Number::Whole,
     };
     let number = (!is_type).then_some(number);
-    Some(TemplateParameter { name: name.text.to_string(), number, is_said: default.is_some(), default })
+    Some(TemplateParameter { name: name.text.to_string(), number, is_said: default.is_some(), default, value: None })
 }
 
 /// A parameter of an instance of what may be a template.
@@ -238,6 +247,10 @@ pub(super) fn kind(spelled: &str) -> ParameterKind {
     let words: Vec<&str> = apart.split_whitespace().filter(|word| !IGNORED.contains(word)).collect();
     let plain = words.join(" ");
     if is_pointer {
+        // What points to pointers has elements that no spec fills.
+        if spelled.matches('*').count() > 1 {
+            return ParameterKind::Pointer { element: None, spelled: plain + "*", lanes: 1, written: !is_constant };
+        }
         let (name, lanes) = lanes(&plain);
         return ParameterKind::Pointer { element: element(name), spelled: plain.clone(), lanes, written: !is_constant };
     }
@@ -319,6 +332,10 @@ pub(super) fn element(name: &str) -> Option<DataType> {
         "_Float16" | "__half" | "half" | "__fp16" => DataType::Fp16,
         "__bf16" | "std::bfloat16_t" | "bfloat" | "__nv_bfloat16" | "nv_bfloat16" | "__hip_bfloat16"
         | "hip_bfloat16" => DataType::Bf16,
+        "__nv_fp8_e4m3" | "__hip_fp8_e4m3" => DataType::Fp8,
+        "__nv_fp8_e5m2" | "__hip_fp8_e5m2" => DataType::Bf8,
+        "__hip_fp8_e4m3_fnuz" => DataType::Fp8Fnuz,
+        "__hip_fp8_e5m2_fnuz" => DataType::Bf8Fnuz,
         "bool" => DataType::Bool,
         "char" | "signed char" | "int8_t" | "std::int8_t" => DataType::Int8,
         "unsigned char" | "uchar" | "uint8_t" | "std::uint8_t" => DataType::Uint8,

@@ -130,7 +130,7 @@ impl<'a> Site<'a, '_> {
                         // On one way to the launch, and not on others.
                         () if is_changed || is_given && (closed > 0 || matches!(last, ")" | "else")) => return None,
                         () if is_given => return Some((at, before.get(at + 2..until(at + 2, &[";", ","])?)?)),
-                        () if matches!(last, "dim3" | ",") && matches!(next, "(" | "{") => {
+                        () if matches!(last, "dim3" | "," | "const") && matches!(next, "(" | "{") => {
                             let end = if next == "(" { ")" } else { "}" };
                             return Some((at, before.get(at + 2..until(at + 2, &[end])?)?));
                         }
@@ -360,7 +360,7 @@ mod tests {
         };
         for (host, threads, grid, block) in [
             (
-                "dim3 block(TILE, ROWS); dim3 grid((len + TILE - 1) / TILE, len / block.y); k<4><<<grid, block>>>(p, len);",
+                "dim3 block(TILE, ROWS); dim3 const grid((len + TILE - 1) / TILE, len / block.y); k<4><<<grid, block>>>(p, len);",
                 [32, 8],
                 r#""(n + TILE - 1) / TILE", "n / 8""#,
                 r#""TILE", 8"#,

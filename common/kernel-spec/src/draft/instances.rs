@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Kernel, TemplateParameter, c, parts_of};
-use crate::host_code::{self, Token, tokens};
+use crate::host_code::{self, Given, Token, tokens};
 
 /// Launches of a kernel that are looked at, and tokens in front of one.
 const MOST_LAUNCHES: usize = 64;
@@ -17,6 +17,8 @@ const LIBRARIES: [&str; 4] = ["at", "c10", "std", "thrust"];
 
 /// Instances of a template that are kept.
 const MOST_INSTANCES: usize = 4;
+/// Constants within the values of others.
+const MOST_CONSTANTS: usize = 6;
 /// Templates within templates through which an argument is followed.
 const MOST_DEPTH: usize = 3;
 
@@ -37,7 +39,10 @@ pub(super) fn as_launched<'a>(
     let files: Vec<Vec<Token<'a>>> = texts.into_iter().map(tokens).collect();
     let known = Known::of(&declaring, own, &files, numbers);
     for kernel in kernels {
-        let launches: Vec<Launch<'a, '_>> = known.launches(kernel.plain_name()).collect();
+        let mut launches: Vec<Launch<'a, '_>> = known.launches(kernel.plain_name()).collect();
+        if launches.is_empty() {
+            launches = known.files.iter().flat_map(|tokens| deduced(tokens, kernel)).take(MOST_LAUNCHES).collect();
+        }
         let said = |arguments: &Vec<Option<String>>| arguments.iter().flatten().count();
         let mut usable: Vec<Vec<Option<String>>> = Vec::new();
         for arguments in launches.iter().map(|launch| known.usable(&kernel.template, launch)) {
@@ -112,6 +117,38 @@ fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<Launch<'a, 'b>
     launch.collect()
 }
 
+/// Launches of `kernel` that leave its template to what it is given, `k<<<grid, block>>>(Add<4>(n), p)`: what says a type is what makes a value of it.
+fn deduced<'a, 'b>(tokens: &'b [Token<'a>], kernel: &Kernel) -> Vec<Launch<'a, 'b>> {
+    let named = tokens.iter().enumerate().filter(|(_, token)| token.text == kernel.plain_name());
+    let launch = named.filter_map(|(at, _)| {
+        let is = |at: usize, signs: &str| {
+            signs.chars().zip(tokens.get(at..)?).all(|(sign, token)| token.text.starts_with(sign)).then_some(())
+        };
+        is(at + 1, "<<<")?;
+        let open = (at + 4..tokens.len()).take(MOST_TOKENS).find(|at| is(*at, ">>>(").is_some())? + 3;
+        let mut depth = 0_usize;
+        let behind = tokens.get(open..)?;
+        let end = behind.iter().position(|token| {
+            match token.text {
+                "(" => depth += 1,
+                ")" => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        })?;
+        let given = parts_of(behind.get(1..end)?);
+        (given.len() == kernel.parameters.len()).then_some(())?;
+        let argument = |parameter: &TemplateParameter| -> Option<&'b [Token<'a>]> {
+            let words = *given.get(parameter.value?)?;
+            let end = words.iter().position(|word| matches!(word.text, "(" | "{"))?;
+            words.get(..end)
+        };
+        let arguments = kernel.template.iter().map(|one| argument(one).unwrap_or_default()).collect();
+        Some(Launch { tokens, at, arguments })
+    });
+    launch.collect()
+}
+
 /// The function template within which the token at `at` stands: its name and its parameters.
 fn function_around<'a>(tokens: &[Token<'a>], at: usize) -> Option<(&'a str, Vec<TemplateParameter>)> {
     let mut closed = 0_usize;
@@ -165,7 +202,9 @@ impl<'a, 'b> Known<'a, 'b> {
             match first.text {
                 "typename" | "class" if matches!(before, "<" | ",") => _ = parameters.insert(second.text),
                 // A template that is a parameter.
-                "class" if before == ">" => {}
+                "class"
+                    if before == ">" && tokens.get(at + 2).is_some_and(|next| matches!(next.text, "," | ">" | "=")) => {
+                }
                 "struct" | "class" | "enum" | "using" => is_type(second.text),
                 "typedef" => in_alias = true,
                 ";" => in_alias = false,
@@ -207,14 +246,25 @@ impl<'a, 'b> Known<'a, 'b> {
     }
 
     fn number(&self, words: &[Token<'a>], launch: &Launch<'a, '_>) -> Option<String> {
-        let [word] = words else { return None };
-        let digits = word.text.trim_end_matches(['u', 'U', 'l', 'L']);
-        match word.text {
-            "true" | "false" => Some(word.text.to_string()),
-            _ if digits.parse::<i64>().is_ok() => Some(digits.to_string()),
-            // A constant of the function goes before those of others.
-            name => given_before(launch, name).or_else(|| self.numbers.get(name).map(ToString::to_string)),
+        if let [word] = words
+            && matches!(word.text, "true" | "false")
+        {
+            return Some(word.text.to_string());
         }
+        let before = launch.tokens.get(launch.at.saturating_sub(MOST_TOKENS)..launch.at)?;
+        let known = |name: &str| self.constant(before, name, MOST_CONSTANTS);
+        host_code::value_of(words, &known).map(|value| value.to_string())
+    }
+
+    /// What the constant `name` is behind `before`: one of the function goes before those of others.
+    fn constant(&self, before: &[Token<'a>], name: &str, depth: usize) -> Option<i64> {
+        let of_others = || self.numbers.get(name).copied();
+        let Some(depth) = depth.checked_sub(1) else { return of_others() };
+        let own = host_code::given(before).into_iter().rev().find(|given| given.name == name);
+        let own = own.and_then(|Given { at, value, .. }| {
+            host_code::value_of(value, &|name| self.constant(before.get(..at)?, name, depth))
+        });
+        own.or_else(of_others)
     }
 
     fn type_(&self, words: &[Token<'a>]) -> Option<String> {
@@ -254,23 +304,6 @@ impl<'a, 'b> Known<'a, 'b> {
     }
 }
 
-/// The number that the constant `name` is given last in front of a launch.
-fn given_before(launch: &Launch<'_, '_>, name: &str) -> Option<String> {
-    let before = launch.tokens.get(..launch.at)?;
-    let is_constant = |at: usize| {
-        let words = before.get(..at).unwrap_or_default().iter().rev();
-        let mut statement = words.take_while(|word| !matches!(word.text, ";" | "{" | "}"));
-        statement.any(|word| matches!(word.text, "const" | "constexpr"))
-    };
-    let found = before.windows(4).enumerate().rev().take(MOST_TOKENS).find_map(|(at, words)| match words {
-        [word, equals, number, end] if word.text == name && equals.text == "=" && matches!(end.text, ";" | ",") => {
-            number.text.parse::<i64>().ok().filter(|_| is_constant(at))
-        }
-        _ => None,
-    });
-    found.map(|number| number.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,6 +341,10 @@ mod tests {
                 "void f() { hipLaunchKernelGGL((sum<Add<int>, int, 64u, true, A>), 1, 2, 0, 0, p); }",
                 "sum<Add<int>, int, 64, 1, static_cast<Mode>(0)>",
             ),
+            (
+                "void f() { const int rows = 4, all = rows * 2; sum<Local, real, (all + TILE) / rows, true, A><<<1, 2>>>(p, n); }",
+                "sum<float, real, 10, 1, static_cast<Mode>(0)>",
+            ),
             ("void f() { sum<<<1, 2>>>(p, n); }", "sum<float, float, 256, 1, static_cast<Mode>(0)>"),
             (
                 "template <class U, int Size, bool E = false> void f(U* p) { if (p) { sum<Add<int>, U, Size, E, A><<<1, 2>>>(p, n); } }\n\
@@ -317,6 +354,10 @@ mod tests {
         ] {
             assert_eq!(instance(&format!("{head}{launch}\n")), expected, "{launch}");
         }
+        let given = "template <int N> class Scale { int by; };\n\
+            template <class F, class T> __global__ void apply(F f, T* out, int n) { }\n\
+            void g() { apply<<<dim3(2, 1), 64>>>(Scale<8>{3}, p, size(n, 2)); }";
+        assert_eq!(instance(given), "apply<Scale<8>, float>");
         let pointed =
             "template <typename T> __global__ void sum(T out) { }\nvoid f() { sum<at::Half *><<<1, 2>>>(p); }";
         assert_eq!(instance(pointed), "sum<at::Half*>");

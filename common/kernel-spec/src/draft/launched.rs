@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Draft, Kernel, Launch, Number, Parameter, ParameterKind, TemplateParameter, instances, said};
+use super::{Draft, Kernel, Launch, Number, Parameter, ParameterKind, Shape, TemplateParameter, instances, said};
 use crate::host_code;
 
 impl Draft {
@@ -58,7 +58,8 @@ impl Draft {
     /// Whether the file itself says by which blocks a kernel is launched.
     #[must_use]
     pub fn says_launch(&self, kernel: usize) -> bool {
-        self.kernels.get(kernel).is_some_and(|kernel| kernel.shape.said.is_some() && kernel.shape.bound.is_none())
+        let says = |shape: &Shape| shape.said.is_some() && (shape.bound.is_none() || !shape.said_as.is_empty());
+        self.kernels.get(kernel).is_some_and(|kernel| says(&kernel.shape))
     }
 
     /// Whether nothing says how many threads a block has.
@@ -94,6 +95,14 @@ impl Draft {
         let may_be = |value: &&Parameter| matches!(value.kind, ParameterKind::Pointer { written: true, .. });
         let mut written = values.filter(|value| may_be(value) && value.usage.written).peekable();
         written.peek().is_none() || written.any(|value| reach.get(&value.name).is_some_and(|elements| *elements > 0))
+    }
+
+    /// The buffers of a kernel whose elements say which elements of others are meant.
+    #[must_use]
+    pub fn indexing(&self, kernel: usize) -> Vec<&str> {
+        let parameters = self.kernels.get(kernel).into_iter().flat_map(|kernel| &kernel.parameters);
+        let indexing = parameters.flat_map(Parameter::values).filter(|value| value.is_buffer() && value.usage.indexes);
+        indexing.map(|value| value.name.as_str()).collect()
     }
 
     /// Whether numbers of a kernel's template are guesses.

@@ -140,6 +140,13 @@ impl Draft {
         Self { kernels, sizes: self.trial_sizes(), main: main(&self.kernels).map(str::to_string), ..self.clone() }
     }
 
+    /// What the size is, as kernels are executed, by which buffers are long of which nothing is known.
+    #[must_use]
+    pub fn main_size(&self) -> u64 {
+        let size = main(&self.kernels).and_then(|name| self.trial_sizes().get(name).copied());
+        size.unwrap_or(FIRST).unsigned_abs()
+    }
+
     /// Makes buffers as long as kernels went in them: elements by the name of the buffer, of each kernel in its order, as it was executed
     /// [alone](Self::alone), and whether it ended well.
     pub fn set_reach<'a>(&mut self, reach: impl IntoIterator<Item = (&'a BTreeMap<String, u64>, bool)>) {

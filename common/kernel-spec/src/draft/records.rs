@@ -1,11 +1,11 @@
 //! Structures that buffers hold, where all of their fields are of one type: such a buffer is one of that type.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bluefin_common::problem::DataType;
 
-use super::{Kernel, Parameter, ParameterKind, c, parts_of};
-use crate::host_code::{Token, closing};
+use super::{Draft, Kernel, Parameter, ParameterKind, c, parts_of};
+use crate::host_code::{Token, closing, tokens};
 
 /// Structures by name: what their fields are, and how many.
 pub(super) type Records = BTreeMap<String, (DataType, u32)>;
@@ -37,6 +37,48 @@ pub(super) fn of(tokens: &[Token<'_>]) -> Records {
         found.extend(names.into_iter().flatten().filter(is_name).map(|name| (name.to_string(), record)));
     }
     found
+}
+
+/// The structures and classes that `tokens` declare with pointers among their fields.
+fn with_pointers<'a>(tokens: &[Token<'a>]) -> BTreeSet<&'a str> {
+    let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
+    let classes = (0..tokens.len()).filter(|at| matches!(text(*at), "struct" | "class"));
+    let found = classes.filter_map(|at| {
+        let open = (at + 1..tokens.len()).take(MOST_HEAD).find(|at| matches!(text(*at), "{" | ";"))?;
+        let close = closing(tokens, open).filter(|_| text(open) == "{")?;
+        let mut body = tokens.get(open + 1..close)?.split(|token| matches!(token.text, ";" | "{" | "}"));
+        let is_pointer = |words: &[Token<'_>]| {
+            let has = |word: &str| words.iter().any(|token| token.text == word);
+            has("*") && !has("(") && !has("=") && words.len() > 2
+        };
+        let head = tokens.get(at + 1..open)?;
+        let end = head.iter().position(|token| matches!(token.text, ":" | "final")).unwrap_or(head.len());
+        let name = match head.get(end.checked_sub(1)?) {
+            Some(name) => name.text,
+            None => text(close + 1),
+        };
+        body.any(is_pointer).then_some(name)
+    });
+    found.collect()
+}
+
+impl Draft {
+    /// The buffers of a kernel whose elements are pointers or hold some, and what these are in the source.
+    #[must_use]
+    pub fn of_pointers(&self, kernel: usize) -> Vec<(&str, &str)> {
+        let files: Vec<Vec<Token<'_>>> = self.texts.iter().map(|text| tokens(text)).collect();
+        let classes: BTreeSet<&str> = files.iter().flat_map(|tokens| with_pointers(tokens)).collect();
+        let values =
+            self.kernels.get(kernel).into_iter().flat_map(|kernel| &kernel.parameters).flat_map(Parameter::values);
+        let holding = values.filter_map(|value| match &value.kind {
+            ParameterKind::Pointer { element: None, spelled, .. } => {
+                let name = spelled.rsplit("::").next().unwrap_or_default();
+                (spelled.ends_with('*') || classes.contains(name)).then_some((value.name.as_str(), spelled.as_str()))
+            }
+            _ => None,
+        });
+        holding.collect()
+    }
 }
 
 /// What the fields in a structure's body are, where that is one type.
@@ -101,7 +143,6 @@ pub(super) fn set(kernel: &mut Kernel, records: &Records) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host_code::tokens;
 
     #[test]
     fn structures_of_one_type_are_that_type() {
@@ -117,5 +158,9 @@ mod tests {
             ("tag", (DataType::Fp32, 7)),
         ];
         assert_eq!(found, expected.map(|(name, record)| (name.to_string(), record)).into());
+        let text = format!(
+            "{text}class Graph final : Base {{ int* at() {{ return 0; }} float *rows, *columns; }};\nstruct Call {{ int* (*f)(int*); }};"
+        );
+        assert_eq!(with_pointers(&tokens(&text)), ["Graph", "Linked"].into());
     }
 }

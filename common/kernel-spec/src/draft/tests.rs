@@ -270,7 +270,7 @@ fn helpers_of_triton_are_no_solvers_and_constants_keep_their_kind() {
         "points = [  # what @triton.autotune tries\n  { BLOCK = 64, num_warps = 4 },\n]\n",
         "  ACT = \"leaky\"\n  USE_X = { none = true }\n  HAS_Y = false  # a guess\n  OUT = { dtype = \"bf16\" }\n  SCALE = 0.5\n  \
          OUT_DTYPE = { dtype = \"fp32\" }  # a guess\n",
-        "arguments = [\"p_ptr\", { i32 = \"n\" }, { f32 = 1.0 }, { i32 = \"stride_pm\" }, { i32 = 1 }]",
+        "arguments = [\"p_ptr\", { i32 = \"n\" }, { f32 = 0.75 }, { i32 = \"stride_pm\" }, { i32 = 1 }]",
         "grid = [\"ceil_div(n, BLOCK)\"]",
     ] {
         assert!(spec.contains(expected), "{expected}\n{spec}");

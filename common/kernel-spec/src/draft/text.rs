@@ -13,6 +13,9 @@ use crate::rules::MAX_NAME;
 /// Bytes of shared memory that a launch says where a kernel has some: enough for most.
 const SHARED: u32 = 16384;
 
+/// What a fraction is: what is scaled by it changes, and what it bounds is bounded for some.
+const FRACTION: &str = "0.75";
+
 /// Words by which people name a kernel that is slow and right.
 const PLAIN: [&str; 4] = ["reference", "naive", "baseline", "golden"];
 
@@ -261,7 +264,7 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
         writeln!(text, "{} = {value}", free_name(size, &shared.buffers))?;
     }
     if !draft.defines.is_empty() {
-        writeln!(text, "\n[defines]  # macros that the build file beside it gives")?;
+        writeln!(text, "\n[defines]  # macros that the build file beside it gives, or that all its kernels ask for")?;
     }
     for (name, value) in &draft.defines {
         let value = if value.parse::<i64>().is_ok() { value.clone() } else { format!("{:?}", format!("{value:?}")) };
@@ -389,7 +392,8 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
         });
     }
     let is_known = |blocks: &Vec<String>| blocks.iter().all(|one| shared.knows(one));
-    let said = kernel.shape.grid.as_ref().filter(|blocks| tried.is_none() && block_param.is_none() && is_known(blocks));
+    let is_of_launch = block_param.is_none() || block_param.as_slice() == kernel.shape.said_as.as_slice();
+    let said = kernel.shape.grid.as_ref().filter(|blocks| tried.is_none() && is_of_launch && is_known(blocks));
     if let Some(said) = said {
         grid = said.iter().map(|blocks| quoted(&shared.named(blocks))).collect();
     }
@@ -437,12 +441,12 @@ fn argument(parameter: &Parameter, language: Language, shared: &Shared, remarks:
         ParameterKind::I32 => format!("{{ i32 = \"{size}\" }}"),
         ParameterKind::I64 => format!("{{ i64 = \"{size}\" }}"),
         ParameterKind::F32 => {
-            remarks.push(format!("{name} is 1.0 here"));
-            "{ f32 = 1.0 }".to_string()
+            remarks.push(format!("{name} is {FRACTION} here"));
+            format!("{{ f32 = {FRACTION} }}")
         }
         ParameterKind::F64 => {
-            remarks.push(format!("{name} is 1.0 here"));
-            "{ f64 = 1.0 }".to_string()
+            remarks.push(format!("{name} is {FRACTION} here"));
+            format!("{{ f64 = {FRACTION} }}")
         }
         ParameterKind::Constant { .. } => return None,
         ParameterKind::Small { spelled } => {
