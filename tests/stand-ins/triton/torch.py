@@ -36,6 +36,10 @@ class finfo:
         self.bits, self.max = (16, 65504.0) if of is float16 else (32, 3.4028234663852886e38)
         self.min = -self.max
 
+    @property
+    def eps(self):
+        raise NotImplementedError("of no type here")
+
 
 class Storage:
     """Memory with an address that is nobody else's."""

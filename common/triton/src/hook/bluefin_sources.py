@@ -238,10 +238,13 @@ def limits(of):
     """The numbers of torch's `finfo` or `iinfo` for each type that has them, by the name that `literal` gives it."""
     written = {}
     for dtype in {one for one in vars(sys.modules["torch"]).values() if type(one).__name__ == "dtype"}:
+        # A type may have no numbers, or not all.
         with contextlib.suppress(TypeError):
             found = of(dtype)
-            numbers = {name: getattr(found, name, None) for name in ("bits", "eps", "max", "min", "smallest_normal", "tiny")}
-            written[str(dtype)] = {name: number for name, number in sorted(numbers.items()) if number is not None}
+            numbers = written.setdefault(str(dtype), {})
+            for number in ("bits", "eps", "max", "min", "smallest_normal", "tiny"):
+                with contextlib.suppress(AttributeError, NotImplementedError, RuntimeError):
+                    numbers[number] = getattr(found, number)
     return literal(of.__name__, dict(sorted(written.items())))
 
 
