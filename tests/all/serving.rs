@@ -263,9 +263,16 @@ fn ranks_that_do_not_go_are_said_and_the_rest_is_there() {
     let (out, _) = ends(0, &[&ask[..], &["--tp", "8", "--ep", "8", "--ungated"]].concat());
     let of = |experts| format!("60,1408,2048,4 tp=8 ep=8: E={experts} N=1408 K=2048 topk=4 without a gate 16 bits\n");
     assert_eq!(out, [of(8), of(7)].concat());
-    let two = ["shapes", "--moe", "60,1408,2048,4", "--engine", "sglang", "--gpu", "NVIDIA H200"];
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config.json");
+    let glm = r#"{"architectures": ["Glm4vMoeForConditionalGeneration"], "hidden_size": 64, "moe_intermediate_size": 32,
+        "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2}"#;
+    std::fs::write(&config, glm).unwrap();
+    let two = ["shapes", config.to_str().unwrap(), "--engine", "sglang", "--gpu", "NVIDIA H200"];
     let two = ends(2, &[&two[..], &["--gpu", "AMD Instinct MI300X"]].concat()).1;
-    assert!(two.contains("--gpu: found GPUs of two makers, expected those of one"), "{two}");
+    assert!(two.contains("--gpu: found GPUs on which sglang spreads a model otherwise"), "{two}");
+    let (out, _) = ends(0, &[&ask[..], &["--tp", "4", "--ep", "4", "--redundant-experts", "4"]].concat());
+    assert_eq!(out, "60,1408,2048,4 tp=4 ep=4: E=16 N=1408 K=2048 topk=4 16 bits\n");
     let wrong = ends(2, &[&ask[..], &["--dtype", "bf16", "--block-shape", "128,128"]].concat()).1;
     assert!(wrong.contains("--block-shape: found weights of 16 bits, expected --dtype fp8_w8a8"), "{wrong}");
 }

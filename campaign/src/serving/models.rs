@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use bluefin_common::arch::{Architecture, Vendor};
+use bluefin_common::arch::Architecture;
 use bluefin_serving::Engine;
 use bluefin_serving::asked::{Scales, WeightType, numbers};
-use bluefin_serving::device::architecture_of;
+use bluefin_serving::device::{Maker, architecture_of};
 use bluefin_serving::quantised::Storage;
 use bluefin_serving::shapes::{AskedType, Model, MoeShape};
 use bluefin_serving::spread::{Further, Spread, named_apart};
@@ -34,6 +34,9 @@ pub struct ModelArgs {
     /// Ranks that share the experts
     #[arg(long, value_name = "RANKS,...", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u32).range(1..=4096))]
     ep: Vec<u32>,
+    /// Copies of experts that are taken often: vLLM's num_redundant_experts of EPLB, SGLang's --ep-num-redundant-experts
+    #[arg(long, value_name = "COPIES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=65536))]
+    redundant_experts: u32,
     /// How weights are stored: auto, bf16, fp16, fp8_w8a8, fp8_w8a16, int8_w8a8, int8_w8a16, int4_w4a16, float32
     #[arg(long, value_name = "TYPE", default_value = "auto")]
     dtype: WeightType,
@@ -70,15 +73,18 @@ impl ModelArgs {
     /// not be spread are told by `note`, where there are others.
     pub fn spread(&self, gemms: bool, note: impl Fn(&str)) -> anyhow::Result<Vec<Spread>> {
         let ranks = self.engine.ranks(&self.tp, &self.ep).map_err(usage)?;
-        let makers = self.gpu.iter().filter_map(|gpu| architecture_of(gpu)).map(|row| row.vendor);
-        if self.engine == Engine::SGLANG && makers.clone().zip(makers.skip(1)).any(|(one, other)| one != other) {
-            return Err(usage(
-                "--gpu: found GPUs of two makers, expected those of one: SGLang makes shared experts others on some alone",
-            ));
+        let (models, further) = (self.models()?, Further { gemms, down: self.down });
+        let on = |maker| Spread::all(&models, self.engine, &ranks, maker, further).map_err(usage);
+        let mut makers = self.gpu.iter().filter_map(|gpu| architecture_of(gpu)).map(|row| Maker::of(Some(row)));
+        let (all, left_out) = on(makers.next().unwrap_or(Maker::Nvidia))?;
+        for maker in makers {
+            if on(maker)?.0 != all {
+                return Err(usage(format!(
+                    "--gpu: found GPUs on which {} spreads a model otherwise, expected some on which it is the same",
+                    self.engine
+                )));
+            }
         }
-        let further = Further { gemms, down: self.down };
-        let (all, left_out) =
-            Spread::all(&self.models()?, self.engine, &ranks, self.vendor(), further).map_err(usage)?;
         left_out.iter().for_each(|reason| note(&format!("left out: {reason}")));
         Ok(all)
     }
@@ -129,18 +135,13 @@ impl ModelArgs {
         let read = |path: &PathBuf| {
             let model = Model::read(path, self.dtype.asked)?;
             let storage = scales.over(model.storage()).map_err(usage)?;
-            Ok(model.stored(storage))
+            Ok(model.stored(storage).with_redundant(self.redundant_experts))
         };
         let dtype = if let AskedType::Of(dtype) = self.dtype.asked { Some(dtype) } else { None };
         let of_sizes = |sizes: &[u32; 4]| {
             let storage = scales.over(Storage { dtype, ..Storage::default() }).map_err(usage)?;
-            Ok(Model::of_sizes(*sizes, storage).gated(!self.ungated))
+            Ok(Model::of_sizes(*sizes, storage).gated(!self.ungated).with_redundant(self.redundant_experts))
         };
         self.models.iter().map(read).chain(self.moe.iter().map(of_sizes)).collect()
-    }
-
-    /// Of the first GPU that the table of architectures has; NVIDIA without one.
-    fn vendor(&self) -> Vendor {
-        self.gpu.iter().find_map(|gpu| architecture_of(gpu)).map_or(Vendor::Nvidia, |row| row.vendor)
     }
 }

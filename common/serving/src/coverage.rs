@@ -265,8 +265,8 @@ mod tests {
 
         let models = [32, 64].map(|hidden| Model::of_sizes([4, 32, hidden, 2], Storage::default()));
         let ranks = [Ranks { tp: 1, ep: 1 }, Ranks { tp: 2, ep: 1 }];
-        let vendor = bluefin_common::arch::Vendor::Nvidia;
-        let spread = Spread::all(&models, Engine::VLLM, &ranks, vendor, crate::spread::Further::default()).unwrap().0;
+        let maker = crate::device::Maker::Nvidia;
+        let spread = Spread::all(&models, Engine::VLLM, &ranks, maker, crate::spread::Further::default()).unwrap().0;
         let wanted = Wanted::all(&spread, Engine::VLLM, &["X".to_string()]);
         let told: Vec<String> =
             coverage(Engine::VLLM, &[], &wanted, None, None).iter().map(ToString::to_string).collect();

@@ -1,6 +1,29 @@
 //! The GPUs of file names: which architecture a name is of, by the table of architectures.
 
-use bluefin_common::arch::{Architecture, ROWS};
+use bluefin_common::arch::{Architecture, ROWS, Vendor};
+
+/// Whose a GPU is, as far as the engines spread a model otherwise on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// NVIDIA.
+    Nvidia,
+    /// AMD, of no family below.
+    Amd,
+    /// AMD's CDNA 4, on which SGLang makes the shared expert of MiniMax-M3 one of the others.
+    AmdCdna4,
+}
+
+impl Maker {
+    /// That of an architecture; NVIDIA's where it is not known.
+    #[must_use]
+    pub fn of(architecture: Option<&Architecture>) -> Self {
+        match architecture {
+            Some(row) if row.vendor == Vendor::Amd && row.family == "CDNA 4" => Self::AmdCdna4,
+            Some(row) if row.vendor == Vendor::Amd => Self::Amd,
+            _ => Self::Nvidia,
+        }
+    }
+}
 
 /// The architecture of a device by its name in a file: `NVIDIA_H100_80GB_HBM3` is sm_90. `None` for a name that the table does not have.
 #[must_use]
@@ -43,5 +66,10 @@ mod tests {
             assert_eq!(architecture_of(device).map(|row| row.name), Some(arch), "{device}");
         }
         assert!(architecture_of("Intel(R)_Arc(TM)_Pro_B60").is_none());
+        let maker = |device| Maker::of(architecture_of(device));
+        assert_eq!(
+            ["NVIDIA H200", "AMD Instinct MI300X", "AMD Instinct MI355X", "?"].map(maker),
+            [Maker::Nvidia, Maker::Amd, Maker::AmdCdna4, Maker::Nvidia]
+        );
     }
 }

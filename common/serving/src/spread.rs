@@ -1,9 +1,9 @@
 //! The layers of models on one rank, each once, and the config files that they have.
 
-use bluefin_common::arch::Vendor;
 use serde::Serialize;
 
 use crate::dense::GemmShape;
+use crate::device::Maker;
 use crate::engine::Engine;
 use crate::name::FileName;
 use crate::shapes::{Model, MoeShape, Ranks};
@@ -49,7 +49,7 @@ impl Spread {
         models: &[Model],
         engine: Engine,
         ranks: &[Ranks],
-        vendor: Vendor,
+        maker: Maker,
         further: Further,
     ) -> Result<(Vec<Self>, Vec<String>), String> {
         if further.down && !engine.info().names_variants {
@@ -59,7 +59,7 @@ impl Spread {
         for model in models {
             let mut refused = Vec::new();
             for ranks in ranks {
-                match Self::of(model, engine, *ranks, vendor, further) {
+                match Self::of(model, engine, *ranks, maker, further) {
                     Ok(spread) => {
                         let is_new = |one: &Self| {
                             let is_same = |other: &Self| {
@@ -82,13 +82,13 @@ impl Spread {
     }
 
     /// A model over these ranks: several where they have different numbers of experts.
-    fn of(model: &Model, engine: Engine, ranks: Ranks, vendor: Vendor, further: Further) -> Result<Vec<Self>, String> {
+    fn of(model: &Model, engine: Engine, ranks: Ranks, maker: Maker, further: Further) -> Result<Vec<Self>, String> {
         let name = model.called();
         if !model.has_experts() && !further.gemms {
             let gemms = if model.gemms(ranks, false).is_empty() { "" } else { OF_DENSE };
             return Err(format!("{name}: found no experts, expected some{gemms}"));
         }
-        let moes = if model.has_experts() { model.moes(engine, ranks, vendor)? } else { Vec::new() };
+        let moes = if model.has_experts() { model.moes(engine, ranks, maker)? } else { Vec::new() };
         if moes.is_empty() {
             model.is_served(engine)?;
             model.divides(ranks.tp)?;
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(pairs, [(1, 1), (2, 1), (2, 2)]);
         let of = |engine, ranks: &[Ranks], down| {
             let twice = [ranks, ranks].concat();
-            Spread::all(&models, engine, &twice, Vendor::Nvidia, Further { gemms: false, down })
+            Spread::all(&models, engine, &twice, Maker::Nvidia, Further { gemms: false, down })
         };
         let all = of(Engine::SGLANG, &ranks, true).unwrap().0;
         let files: Vec<_> = all.iter().flat_map(|one| one.files(Engine::SGLANG, "X")).collect();
@@ -195,7 +195,7 @@ mod tests {
         let models = [Model::of_sizes([8, 128, 64, 2], Storage::default())];
         let of = |tp: &[u32]| {
             let ranks = Engine::VLLM.ranks(tp, &[1]).unwrap();
-            Spread::all(&models, Engine::VLLM, &ranks, Vendor::Nvidia, Further::default())
+            Spread::all(&models, Engine::VLLM, &ranks, Maker::Nvidia, Further::default())
         };
         let (all, left_out) = of(&[2, 3, 4]).unwrap();
         assert_eq!(all.iter().map(|one| one.ranks.tp).collect::<Vec<_>>(), [2, 4]);
@@ -209,7 +209,7 @@ mod tests {
         let sizes = |hidden| Model::of_sizes([4, 32, hidden, 2], Storage::default());
         let named = |models: &[Model]| {
             let ranks = [Ranks { tp: 1, ep: 1 }];
-            let spread = Spread::all(models, Engine::VLLM, &ranks, Vendor::Nvidia, Further::default()).unwrap().0;
+            let spread = Spread::all(models, Engine::VLLM, &ranks, Maker::Nvidia, Further::default()).unwrap().0;
             let name = |moe: &MoeShape| moe.file_name(Engine::VLLM, "X").build(Engine::VLLM);
             named_apart(&spread, name, "one").map(|layers| layers.len())
         };

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use super::*;
 
 const MIXTRAL: &str = r#"{"architectures": ["MixtralForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,
@@ -24,13 +26,13 @@ fn model(text: &str, asked: AskedType) -> Result<Model, String> {
     Model::of_config(Path::new("config.json"), config, asked).map_err(|error| error.to_string())
 }
 
-fn shape_on(text: &str, engine: Engine, tp: u32, ep: u32, vendor: Vendor) -> Result<[u32; 4], String> {
-    let shape = model(text, AskedType::Auto)?.moes(engine, Ranks { tp, ep }, vendor)?.remove(0);
+fn shape_on(text: &str, engine: Engine, tp: u32, ep: u32, maker: Maker) -> Result<[u32; 4], String> {
+    let shape = model(text, AskedType::Auto)?.moes(engine, Ranks { tp, ep }, maker)?.remove(0);
     Ok([shape.experts, shape.intermediate, shape.hidden, shape.topk])
 }
 
 fn shape(text: &str, engine: Engine, tp: u32, ep: u32) -> Result<[u32; 4], String> {
-    shape_on(text, engine, tp, ep, Vendor::Nvidia)
+    shape_on(text, engine, tp, ep, Maker::Nvidia)
 }
 
 #[test]
@@ -45,56 +47,57 @@ fn layers_are_spread_as_each_engine_spreads_them() {
     assert_eq!(shape(DEEPSEEK, sglang, 8, 2), Ok([128, 512, 7168, 8]));
     assert_eq!(shape(DEEPSEEK, vllm, 8, 8), Ok([32, 2048, 7168, 8]));
     assert_eq!(shape(DEEPSEEK, vllm, 1, 16), Ok([16, 2048, 7168, 8]));
-    assert_eq!(shape_on(DEEPSEEK, sglang, 8, 8, Vendor::Amd), Ok([33, 2048, 7168, 9]));
+    assert_eq!(shape_on(DEEPSEEK, sglang, 8, 8, Maker::Amd), Ok([33, 2048, 7168, 9]));
     assert_eq!(shape(LLAMA4, sglang, 8, 1), Ok([16, 1024, 5120, 1]));
     assert_eq!(shape(GLM, sglang, 4, 1), Ok([129, 352, 4096, 9]));
     assert_eq!(shape(GLM, vllm, 4, 1), Ok([128, 352, 4096, 8]));
     let sizes = Model::of_sizes([60, 1408, 2048, 4], Storage::default());
-    assert_eq!(sizes.moes(vllm, Ranks { tp: 4, ep: 1 }, Vendor::Nvidia).unwrap()[0].intermediate, 352);
+    assert_eq!(sizes.moes(vllm, Ranks { tp: 4, ep: 1 }, Maker::Nvidia).unwrap()[0].intermediate, 352);
     // vLLM gives four of eight ranks an expert more.
-    let uneven = |engine| sizes.moes(engine, Ranks { tp: 8, ep: 8 }, Vendor::Nvidia);
+    let uneven = |engine| sizes.moes(engine, Ranks { tp: 8, ep: 8 }, Maker::Nvidia);
     assert_eq!(uneven(vllm).unwrap().iter().map(|shape| shape.experts).collect::<Vec<_>>(), [8, 7]);
     assert!(uneven(sglang).unwrap_err().contains("found 60 experts on 8 ranks, expected a number that 8 divides"));
 }
 
 #[test]
 fn sglang_fuses_shared_experts_where_its_models_say_so() {
-    let on = |text: &str, ep, vendor| {
-        shape_on(text, Engine::SGLANG, 8, ep, vendor).map(|[experts, .., topk]| (experts, topk))
-    };
-    assert_eq!(on(NEXT, 1, Vendor::Nvidia), Ok((513, 11)));
-    assert_eq!(on(NEXT, 1, Vendor::Amd), Ok((512, 10)));
+    let on =
+        |text: &str, ep, maker| shape_on(text, Engine::SGLANG, 8, ep, maker).map(|[experts, .., topk]| (experts, topk));
+    assert_eq!(on(NEXT, 1, Maker::Nvidia), Ok((513, 11)));
+    assert_eq!(on(NEXT, 1, Maker::Amd), Ok((512, 10)));
     let next = NEXT.replace("Qwen3NextForCausalLM", "Qwen3_5MoeForConditionalGeneration");
-    assert_eq!(on(&next, 1, Vendor::Nvidia), Ok((512, 10)));
+    assert_eq!(on(&next, 1, Maker::Nvidia), Ok((512, 10)));
     let ling = BAILING.to_string();
-    assert_eq!(on(&ling, 1, Vendor::Nvidia), Ok((257, 9)));
-    assert_eq!(on(&ling, 8, Vendor::Nvidia), Ok((33, 9)));
+    assert_eq!(on(&ling, 1, Maker::Nvidia), Ok((257, 9)));
+    assert_eq!(on(&ling, 8, Maker::Nvidia), Ok((33, 9)));
     assert_eq!(
-        on(&ling.replace("\"num_shared_experts\": 1", "\"num_shared_experts\": 2"), 1, Vendor::Nvidia),
+        on(&ling.replace("\"num_shared_experts\": 1", "\"num_shared_experts\": 2"), 1, Maker::Nvidia),
         Ok((256, 8))
     );
     let apart = r#"{"quantization_config": {"ignore": ["re:.*shared_experts.*"], "config_groups": {"group_0": {"weights":
         {"type": "float", "num_bits": 8}, "input_activations": {}}}}, "#;
-    assert_eq!(on(&ling.replacen('{', apart, 1), 1, Vendor::Nvidia), Ok((256, 8)));
+    assert_eq!(on(&ling.replacen('{', apart, 1), 1, Maker::Nvidia), Ok((256, 8)));
     assert_eq!(shape(BAILING, Engine::VLLM, 8, 1), Ok([256, 128, 4096, 8]));
     let minimax =
         M2.replace("MiniMaxM2ForCausalLM", "MiniMaxM3SparseForCausalLM").replacen('{', "{\"n_shared_experts\": 1, ", 1);
     let (minimax, _) = minimax.split_once(",\n    \"quantization_config\"").unwrap();
     let minimax = format!("{minimax}}}");
-    assert_eq!(on(&minimax, 1, Vendor::Nvidia), Ok((257, 9)));
-    assert_eq!(on(&minimax, 8, Vendor::Nvidia), Ok((32, 8)));
-    assert!(
-        on(&minimax, 1, Vendor::Amd).unwrap_err().contains("sglang fuses the shared expert on some of AMD's alone")
-    );
+    assert_eq!(on(&minimax, 1, Maker::Nvidia), Ok((257, 9)));
+    assert_eq!(on(&minimax, 8, Maker::Nvidia), Ok((32, 8)));
+    assert_eq!(on(&minimax, 1, Maker::Amd), Ok((256, 8)));
+    assert_eq!(on(&minimax, 1, Maker::AmdCdna4), Ok((257, 9)));
+    let dots = DEEPSEEK.replace("DeepseekV3ForCausalLM", "Dots3NoteForCausalLM");
+    assert_eq!([Maker::Nvidia, Maker::Amd].map(|maker| on(&dots, 1, maker)), [Ok((257, 9)), Ok((256, 8))]);
+    assert_eq!(on(&dots, 8, Maker::Nvidia), Ok((32, 8)));
     let vision = GLM.replace("Glm4MoeForCausalLM", "Glm4vMoeForConditionalGeneration");
-    assert_eq!([Vendor::Nvidia, Vendor::Amd].map(|vendor| on(&vision, 1, vendor)), [Ok((129, 9)), Ok((128, 8))]);
+    assert_eq!([Maker::Nvidia, Maker::Amd].map(|maker| on(&vision, 1, maker)), [Ok((129, 9)), Ok((128, 8))]);
 }
 
 /// What vLLM's `refine_fp8_moe_block_shape` makes of MiniMax-M2 and of Qwen3.
 #[test]
 fn vllm_makes_blocks_smaller_until_they_divide() {
     let block = |text: &str, engine, tp, ep| {
-        let shapes = model(text, AskedType::Auto)?.moes(engine, Ranks { tp, ep }, Vendor::Nvidia)?;
+        let shapes = model(text, AskedType::Auto)?.moes(engine, Ranks { tp, ep }, Maker::Nvidia)?;
         Ok::<_, String>(shapes[0].storage.block_shape)
     };
     let of = |tp| block(M2, Engine::VLLM, tp, 1);
@@ -105,7 +108,7 @@ fn vllm_makes_blocks_smaller_until_they_divide() {
         error.ends_with("found intermediate size 48 on each of 32 ranks, expected a multiple of the block of 128"),
         "{error}"
     );
-    let name = model(M2, AskedType::Auto).unwrap().moes(Engine::VLLM, Ranks { tp: 8, ep: 1 }, Vendor::Nvidia).unwrap();
+    let name = model(M2, AskedType::Auto).unwrap().moes(Engine::VLLM, Ranks { tp: 8, ep: 1 }, Maker::Nvidia).unwrap();
     let expected = "E=256,N=192,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[64,64].json";
     assert_eq!(name[0].file_name(Engine::VLLM, "NVIDIA H200").build(Engine::VLLM), expected);
     // SGLang raises, and so does vLLM for other formats.
@@ -126,6 +129,91 @@ fn experts_without_a_gate_are_known() {
     assert_eq!(shape(nemotron, Engine::VLLM, 1, 1), Ok([512, 2688, 1024, 22]));
 }
 
+/// What the engines' own models hand to their experts, read in vLLM 0.33 and SGLang 0.5.23.
+#[test]
+fn models_with_ways_of_their_own_are_spread_as_they_are() {
+    let (vllm, sglang) = (Engine::VLLM, Engine::SGLANG);
+    let sizes = |text: &str, engine, tp, ep| {
+        let shapes = model(text, AskedType::Auto)?.moes(engine, Ranks { tp, ep }, Maker::Nvidia)?;
+        Ok::<_, String>(shapes.iter().map(|it| [it.experts, it.intermediate, it.hidden, it.topk]).collect::<Vec<_>>())
+    };
+    // vLLM pads what a rank has of an expert of Kimi's to 256 columns; routed experts may see fewer columns than the rest.
+    let kimi = r#"{"architectures": ["KimiLinearForCausalLM"], "hidden_size": 2304, "moe_intermediate_size": 1024,
+        "num_experts": 256, "num_experts_per_token": 8}"#;
+    assert_eq!(shape(kimi, vllm, 4, 1), Ok([256, 256, 2304, 8]));
+    assert_eq!(shape(kimi, vllm, 8, 1), Ok([256, 256, 2304, 8]));
+    assert_eq!(shape(kimi, vllm, 8, 8), Ok([32, 1024, 2304, 8]));
+    assert_eq!(shape_on(kimi, vllm, 8, 8, Maker::Amd), Ok([32, 2048, 2304, 8]));
+    assert_eq!(shape(kimi, sglang, 8, 1), Ok([256, 128, 2304, 8]));
+    let latent = kimi
+        .replace("KimiLinearForCausalLM", "KimiK3LinearForCausalLM")
+        .replace("2304", "7168, \"routed_expert_hidden_size\": 1024");
+    assert_eq!(shape(&latent, sglang, 1, 1), Ok([256, 1024, 1024, 8]));
+    // Text and pictures have experts of their own.
+    let ernie = r#"{"architectures": ["Ernie4_5_VLMoeForConditionalGeneration"], "hidden_size": 2560, "moe_num_experts": [64, 64],
+        "moe_intermediate_size": [1536, 512], "moe_k": 6}"#;
+    assert_eq!(sizes(ernie, vllm, 2, 1), Ok(vec![[64, 768, 2560, 6], [64, 256, 2560, 6]]));
+    assert_eq!(sizes(ernie, sglang, 1, 1), Ok(vec![[64, 1536, 2560, 6], [64, 512, 2560, 6]]));
+    // The config counts the gate as well.
+    let zaya = r#"{"architectures": ["ZayaForCausalLM"], "hidden_size": 2048, "ffn_hidden_size": 4096, "num_experts": 16,
+        "moe_router_topk": 1}"#;
+    assert_eq!(shape(zaya, sglang, 2, 1), Ok([16, 1024, 2048, 1]));
+    let inkling = r#"{"architectures": ["InklingForConditionalGeneration"], "text_config": {"hidden_size": 4096,
+        "intermediate_size": 768, "dense_intermediate_size": 12288, "n_routed_experts": 250, "num_experts_per_tok": 6}}"#;
+    assert_eq!(shape(inkling, vllm, 4, 8), Ok([32, 768, 4096, 6]));
+    assert!(shape(inkling, sglang, 8, 8).unwrap_err().contains("found 250 experts on 8 ranks"));
+    assert_eq!(shape(inkling, sglang, 2, 1), Ok([250, 384, 4096, 6]));
+    let moondream = r#"{"architectures": ["Moondream3ForCausalLM"], "text_config": {"dim": 2048, "moe": {"num_experts": 64,
+        "experts_per_token": 8, "expert_inner_dim": 1024}}}"#;
+    assert_eq!(shape(moondream, vllm, 4, 1), Ok([16, 1024, 2048, 8]));
+    assert!(shape(moondream, vllm, 3, 1).unwrap_err().contains("found 64 experts on 3 ranks"));
+    for (name, engine) in [("BeamForCausalLM", vllm), ("BeamForCausalLM", sglang), ("XllmForCausalLM", sglang)] {
+        let text = QWEN3.replace("Qwen3MoeForCausalLM", name);
+        assert_eq!(shape(&text, engine, 2, 1), Ok([128, 384, 2048, 8]), "{name}");
+    }
+}
+
+#[test]
+fn redundant_experts_are_experts_of_a_rank() {
+    let of = |text: &str, engine, ep, redundant| {
+        let model = model(text, AskedType::Auto)?.with_redundant(redundant);
+        let shapes = model.moes(engine, Ranks { tp: 8, ep }, Maker::Nvidia)?;
+        Ok::<_, String>(shapes.iter().map(|it| (it.experts, it.intermediate, it.topk)).collect::<Vec<_>>())
+    };
+    assert_eq!(of(DEEPSEEK, Engine::VLLM, 8, 32), Ok(vec![(36, 2048, 8)]));
+    assert_eq!(of(DEEPSEEK, Engine::SGLANG, 8, 32), Ok(vec![(36, 2048, 8)]));
+    // SGLang has them without ranks of experts as well, and a shared expert beside them.
+    assert_eq!(of(DEEPSEEK, Engine::SGLANG, 1, 32), Ok(vec![(289, 256, 9)]));
+    let alone = of(DEEPSEEK, Engine::VLLM, 1, 32).unwrap_err();
+    assert!(alone.ends_with(
+        "found 32 redundant experts with --ep 1, expected --ep of 2 or more: vLLM has them where experts are spread"
+    ));
+    let uneven = of(DEEPSEEK, Engine::VLLM, 8, 3).unwrap_err();
+    assert!(uneven.ends_with("found 259 experts on 8 ranks, expected a number that 8 divides"), "{uneven}");
+    let none = of(GLM, Engine::SGLANG, 8, 32).unwrap_err();
+    assert!(
+        none.ends_with("found 32 redundant experts, expected none: sglang's model has no place for them"),
+        "{none}"
+    );
+}
+
+#[test]
+fn layers_that_are_not_quantised_have_files_of_their_own() {
+    let of = |names: &str, engine: Engine| {
+        let text = DEEPSEEK.replacen('{', "{\"num_hidden_layers\": 4, \"first_k_dense_replace\": 2, ", 1);
+        let text = text.replace("\"fp8\",", &format!("\"fp8\", \"modules_to_not_convert\": [{names}],"));
+        let shapes =
+            model(&text, AskedType::Auto).unwrap().moes(engine, Ranks { tp: 8, ep: 1 }, Maker::Nvidia).unwrap();
+        shapes.iter().map(|shape| shape.storage.dtype).collect::<Vec<_>>()
+    };
+    let fp8 = Some(Precision::Fp8W8A8);
+    assert_eq!(of("\"model.layers.3.mlp.experts\"", Engine::VLLM), [fp8, None]);
+    assert_eq!(of("\"model.layers.2.mlp.experts\", \"model.layers.3.mlp.experts\"", Engine::VLLM), [None]);
+    assert_eq!(of("\"mlp.experts\"", Engine::VLLM), [fp8]);
+    assert_eq!(of("\"mlp.experts\"", Engine::SGLANG), [None]);
+    assert_eq!(of("\"model.layers.4.mlp.experts\"", Engine::SGLANG), [fp8]);
+}
+
 #[test]
 fn a_model_that_holds_another_one_has_its_sizes() {
     let inner = QWEN3.to_string();
@@ -142,7 +230,7 @@ fn a_model_that_holds_another_one_has_its_sizes() {
 fn files_are_called_as_the_loader_calls_them() {
     let name = |text, engine: Engine, tp| {
         let shape =
-            model(text, AskedType::Auto).unwrap().moes(engine, Ranks { tp, ep: 1 }, Vendor::Nvidia).unwrap().remove(0);
+            model(text, AskedType::Auto).unwrap().moes(engine, Ranks { tp, ep: 1 }, Maker::Nvidia).unwrap().remove(0);
         shape.file_name(engine, "NVIDIA H200").build(engine)
     };
     assert_eq!(name(MIXTRAL, Engine::VLLM, 2), "E=8,N=7168,device_name=NVIDIA_H200.json");
@@ -165,7 +253,7 @@ fn the_type_may_be_said() {
 fn groups_are_halved_until_they_divide_a_rank() {
     let of = |group, tp| {
         let model = model(MIXTRAL, AskedType::Auto).unwrap().stored(Storage::grouped(Precision::Int4W4A16, group));
-        model.moes(Engine::SGLANG, Ranks { tp, ep: 1 }, Vendor::Amd).map(|mut shapes| shapes.remove(0))
+        model.moes(Engine::SGLANG, Ranks { tp, ep: 1 }, Maker::Amd).map(|mut shapes| shapes.remove(0))
     };
     let whole = of(128, 8).unwrap();
     assert_eq!(whole.storage.group(), Some(128));
@@ -199,7 +287,12 @@ fn what_is_no_such_model_is_one_error() {
     let none = error(r#"{"architectures": ["JambaForCausalLM"], "hidden_size": 64}"#);
     assert!(none.starts_with("config.json: num_experts: found no num_experts of JambaForCausalLM, expected"), "{none}");
     let mxfp4 = MIXTRAL.replacen('{', "{\"quantization_config\": {\"quant_method\": \"mxfp4\"}, ", 1);
-    assert!(error(&mxfp4).contains("quantization_config.quant_method: found \"mxfp4\""));
+    let never = shape(&mxfp4, Engine::VLLM, 1, 1).unwrap_err();
+    let expected = "config.json: MixtralForCausalLM: found weights of mxfp4: vllm reads no config file for such experts, expected others, \
+        or --dtype if they are stored otherwise";
+    assert_eq!(never, expected);
+    let vptq = mxfp4.replace("mxfp4", "vptq");
+    assert!(error(&vptq).contains("quantization_config.quant_method: found \"vptq\""));
     assert!(model(&mxfp4, AskedType::Half).is_ok());
 
     let spread = |text, engine, tp, ep| shape(text, engine, tp, ep).unwrap_err();

@@ -1,0 +1,223 @@
+//! Layers that a quantisation leaves out: which experts have 16 bits nevertheless, by each engine's own way to compare names.
+
+use std::ops::Range;
+
+use regex::Regex;
+use serde_json::Value as Json;
+
+use crate::engine::Engine;
+use crate::models::field;
+
+/// Of which layers a config leaves the experts in 16 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LeftOut {
+    /// Of none.
+    #[default]
+    Nowhere,
+    /// Of some: the others are quantised.
+    Somewhere,
+    /// Of all.
+    Everywhere,
+}
+
+/// How names are compared, which the format says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    /// FP8: whole paths to vLLM, parts of a path to SGLang.
+    Fp8,
+    /// Compressed-tensors: regular expressions, and whole paths of single products.
+    Compressed,
+    /// Modelopt: patterns of a shell.
+    Modelopt,
+    /// Quark: regular expressions, whole paths, and whole paths of single products.
+    Quark,
+    /// AWQ, GPTQ and their like: any part of a path's text.
+    Other,
+}
+
+/// What holds the experts of a layer, in models.
+const HOLDERS: [&str; 5] = ["mlp", "block_sparse_moe", "feed_forward", "moe", "mixer"];
+/// A layer that no config names.
+const ANY: u32 = u32::MAX;
+/// What stands before the number of a layer in paths.
+const LAYERS: &str = "layers.";
+
+/// The layers of a model that have experts, as far as its config says it.
+pub(crate) fn layers_with_experts(text: &Json) -> Range<u32> {
+    let number = |name: &str| field(text, name).and_then(Json::as_u64).and_then(|number| number.try_into().ok());
+    match number("num_hidden_layers") {
+        Some(end) => number("first_k_dense_replace").unwrap_or(0)..end,
+        None => 0..0,
+    }
+}
+
+/// Of which of these layers `quantization_config` leaves the experts in 16 bits. Without layers names of single ones count for nothing.
+pub(crate) fn left_out(engine: Engine, said: &Json, layers: Range<u32>) -> LeftOut {
+    let format = Format::of(said);
+    let names: Vec<Name<'_>> = format.lists(said).map(|text| Name::new(format, text)).collect();
+    if names.is_empty() {
+        return LeftOut::Nowhere;
+    }
+    let layers: Vec<u32> = if layers.is_empty() { vec![ANY] } else { layers.collect() };
+    let is_out = |layer: &&u32| {
+        HOLDERS.iter().any(|holder| names.iter().any(|name| name.is_of(engine, format, **layer, holder)))
+    };
+    match layers.iter().filter(is_out).count() {
+        0 => LeftOut::Nowhere,
+        count if count == layers.len() => LeftOut::Everywhere,
+        _ => LeftOut::Somewhere,
+    }
+}
+
+/// Whether a config leaves shared experts in 16 bits.
+pub(crate) fn leaves_shared_out(said: &Json) -> bool {
+    Format::of(said).lists(said).any(|name| name.contains("shared_expert") && !name.contains("shared_expert_gate"))
+}
+
+impl Format {
+    fn of(said: &Json) -> Self {
+        let method = field(said, "quant_method").and_then(Json::as_str).unwrap_or_default();
+        match method {
+            "fp8" | "mxfp8" | "blockwise_int8" => Self::Fp8,
+            "quark" => Self::Quark,
+            _ if method.starts_with("modelopt") => Self::Modelopt,
+            _ if field(said, "config_groups").is_some() => Self::Compressed,
+            _ => Self::Other,
+        }
+    }
+
+    /// Each format has a list of its own.
+    fn lists(self, said: &Json) -> impl Iterator<Item = &str> {
+        let lists: &[&str] = match self {
+            Self::Fp8 => &["ignored_layers", "modules_to_not_convert"],
+            Self::Compressed => &["ignore"],
+            Self::Modelopt => &["exclude_modules", "ignore"],
+            Self::Quark => &["exclude"],
+            Self::Other => &["modules_to_not_convert"],
+        };
+        lists.iter().filter_map(|list| field(said, list)?.as_array()).flatten().filter_map(Json::as_str)
+    }
+}
+
+/// A name of such a list.
+struct Name<'a> {
+    text: &'a str,
+    /// From the number of the layer on, where it names one: what is before differs between models and engines.
+    layer: Option<&'a str>,
+    /// What it stands for as a pattern, where it is one.
+    pattern: Option<Regex>,
+}
+
+impl<'a> Name<'a> {
+    fn new(format: Format, text: &'a str) -> Self {
+        let layer = text.find(LAYERS).map(|at| text.get(at..).unwrap_or_default().trim_end_matches('.'));
+        // Python's `re.match` holds a pattern to the beginning, `fnmatch` to the end as well.
+        let pattern = match (format, text.strip_prefix("re:")) {
+            (Format::Modelopt, _) => {
+                let escaped = regex::escape(text).replace(r"\*", ".*").replace(r"\?", ".");
+                Some(format!("^(?:{escaped})$"))
+            }
+            (Format::Compressed | Format::Quark, Some(pattern)) => Some(format!("^(?:{pattern})")),
+            _ => None,
+        };
+        Self { text, layer, pattern: pattern.and_then(|pattern| Regex::new(&pattern).ok()) }
+    }
+
+    /// Whether it leaves out the experts that `holder` has in a layer.
+    fn is_of(&self, engine: Engine, format: Format, layer: u32, holder: &str) -> bool {
+        let path = format!("{LAYERS}{layer}.{holder}.experts");
+        let is_path = |path: &str| self.layer.is_some_and(|named| named == path);
+        let is_below = self.layer.and_then(|named| named.strip_prefix(&path)).is_some_and(|rest| rest.starts_with('.'));
+        let whole = ["model.", "language_model.model.", "model.language_model."].map(|root| format!("{root}{path}"));
+        let matches = |text: &str| self.pattern.as_ref().is_some_and(|pattern| pattern.is_match(text));
+        match format {
+            Format::Fp8 if engine == Engine::SGLANG => {
+                let (name, path) = (format!(".{}.", self.text.trim_end_matches('.')), format!(".model.{path}."));
+                is_below || path.contains(&name) || self.layer.is_some_and(|named| path.contains(&format!(".{named}.")))
+            }
+            Format::Fp8 => is_path(&path) || is_below,
+            // The first expert stands for all.
+            Format::Compressed => ["gate_proj", "w1", "up_proj"].iter().any(|product| {
+                is_path(&format!("{path}.0.{product}"))
+                    || whole.iter().any(|whole| matches(&format!("{whole}.0.{product}")))
+            }),
+            Format::Quark => is_path(&path) || is_below || whole.iter().any(|whole| matches(whole)),
+            Format::Modelopt => {
+                let is_part = if engine == Engine::VLLM {
+                    whole.iter().any(|whole| whole.contains(self.text))
+                } else {
+                    path.split('.').any(matches)
+                };
+                is_part || whole.iter().any(|whole| matches(whole))
+            }
+            Format::Other => whole.iter().any(|whole| whole.contains(self.text)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(said: &str, layers: Range<u32>) -> [LeftOut; 2] {
+        let said: Json = serde_json::from_str(&format!("{{{said}}}")).unwrap();
+        Engine::ALL.map(|engine| left_out(engine, &said, layers.clone()))
+    }
+
+    use LeftOut::{Everywhere, Nowhere, Somewhere};
+
+    #[test]
+    fn fp8_is_compared_by_paths() {
+        let fp8 =
+            |names: &str, layers| of(&format!(r#""quant_method": "fp8", "modules_to_not_convert": [{names}]"#), layers);
+        // vLLM asks for the whole path of a layer, SGLang for parts of it.
+        assert_eq!(fp8(r#""mlp.experts""#, 0..4), [Nowhere, Everywhere]);
+        assert_eq!(fp8(r#""mlp""#, 0..4), [Nowhere, Everywhere]);
+        assert_eq!(fp8(r#""mlp.gate", "mlp.shared_experts", "lm_head", "experts_bias""#, 0..4), [Nowhere, Nowhere]);
+        assert_eq!(fp8(r#""model.layers.1.mlp.experts""#, 0..4), [Somewhere, Somewhere]);
+        assert_eq!(fp8(r#""model.layers.1.mlp.experts.0.up_proj""#, 1..2), [Everywhere, Everywhere]);
+        assert_eq!(
+            fp8(r#""model.layers.4.mlp.experts""#, 0..4),
+            [Nowhere, Nowhere],
+            "a layer that predicts more tokens"
+        );
+        assert_eq!(fp8(r#""model.layers.1.""#, 0..4), [Nowhere, Somewhere]);
+        assert_eq!(fp8(r#""model.layers.1.mlp.experts""#, 0..0), [Nowhere, Nowhere]);
+    }
+
+    #[test]
+    fn compressed_tensors_names_products_and_patterns() {
+        let groups = |names: &str| of(&format!(r#""config_groups": {{}}, "ignore": [{names}]"#), 0..2);
+        assert_eq!(groups(r#""lm_head", "re:.*mlp.experts.*""#), [Everywhere; 2]);
+        assert_eq!(groups(r#""re:.*mlp.shared_experts.*", "re:.*mlp.gate$", "mlp.experts""#), [Nowhere; 2]);
+        assert_eq!(groups(r#""model.layers.0.mlp.experts""#), [Nowhere; 2]);
+        assert_eq!(groups(r#""model.layers.0.mlp.experts.0.gate_proj""#), [Somewhere; 2]);
+        assert_eq!(groups(r#""re:.*layers\\.[01]\\..*""#), [Everywhere; 2]);
+        assert_eq!(groups(r#""re:model\\.layers\\.0\\..*""#), [Somewhere; 2]);
+        assert_eq!(groups(r#""re:(""#), [Nowhere; 2], "no pattern");
+    }
+
+    #[test]
+    fn other_formats_have_ways_of_their_own() {
+        let modelopt = |names: &str| of(&format!(r#""quant_method": "modelopt", "ignore": [{names}]"#), 0..2);
+        assert_eq!(modelopt(r#""*.mlp.experts""#), [Everywhere; 2]);
+        assert_eq!(modelopt(r#""model.layers.1*", "*self_attn*""#), [Somewhere; 2]);
+        assert_eq!(modelopt(r#""mlp.experts""#), [Everywhere, Nowhere]);
+        assert_eq!(modelopt(r#""experts""#), [Everywhere; 2]);
+        let quark = |names: &str| of(&format!(r#""quant_method": "quark", "exclude": [{names}]"#), 0..2);
+        assert_eq!(quark(r#""re:.*mlp.experts.*""#), [Everywhere; 2]);
+        assert_eq!(quark(r#""model.layers.1.mlp.experts.*.down_proj""#), [Somewhere; 2]);
+        assert_eq!(quark(r#""model.layers.78.mlp.experts.*""#), [Nowhere; 2]);
+        let awq = |names: &str| of(&format!(r#""quant_method": "awq", "modules_to_not_convert": [{names}]"#), 0..2);
+        assert_eq!(awq(r#""experts""#), [Everywhere; 2]);
+        assert_eq!(awq(r#""model.layers.0.""#), [Somewhere; 2]);
+        assert_eq!(awq(r#""mlp.gate", "shared_experts""#), [Nowhere; 2]);
+    }
+
+    #[test]
+    fn shared_experts_may_be_left_out_alone() {
+        let of = |said: &str| leaves_shared_out(&serde_json::from_str(said).unwrap());
+        assert!(of(r#"{"quant_method": "quark", "exclude": ["re:.*shared_experts.*"]}"#));
+        assert!(!of(r#"{"quant_method": "quark", "exclude": ["model.layers.3.mlp.shared_expert_gate"]}"#));
+    }
+}
