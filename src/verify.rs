@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::slice;
 
 use bluefin_campaign::admin::AdminArgs;
 use bluefin_campaign::gemm::kind::ProductKindArgs;
@@ -12,12 +11,13 @@ use bluefin_campaign::search::SearchArgs;
 use bluefin_campaign::serving::ROWS;
 use bluefin_campaign::site::Site;
 use bluefin_campaign::verify::{
-    Bench, CacheFolder, Judged, LayerFile, LayerSizes, ProductFile, Remedy, Retune, Subject, Verified, verify,
+    Bench, CacheFolder, FileKind, Judged, LayerFile, LayerSizes, ProductFile, Remedy, Retune, Subject, ToolArgs,
+    ToolFile, Verified, verify,
 };
 use bluefin_common::arch;
 use bluefin_common::spelled::counted;
 use bluefin_producer::plan::CandidateBudget;
-use bluefin_serving::{Engine, Error, Precision, files};
+use bluefin_serving::{Engine, Precision};
 use bluefin_terminal::out;
 use bluefin_terminal::progress::Display;
 use serde_json::json;
@@ -31,9 +31,11 @@ use crate::workers::LoadArgs;
     after_help = "Examples:\n  bluefin verify 'E=8,N=7168,device_name=NVIDIA_H200.json' --hidden 4096 --topk 2 --installed venv/lib/python3.12/site-packages/vllm\n  \
     bluefin verify tuned/*.json --hidden 4096 --topk 2 --installed venv/lib/python3.12/site-packages/vllm --known old/ --fix\n  \
     bluefin verify tuned.yaml --known fallback.yaml --retune\n  \
-    bluefin verify out/triton-cache --triton kernels --fix\n\n\
-    Files of vLLM or SGLang for mixtures of experts (.json) or folders of them, of tune_gemm.py (.yaml), or folders that are a cache of Triton's. The default is the engine's row \
-    without a file, the default config of the kernel of tune-gemm, and the config that the program runs by without the cache. The row, the default, and the row \
+    bluefin verify out/triton-cache --triton kernels --fix\n  \
+    bluefin verify aiter/aiter/configs/a8w8_tuned_gemm.csv --aiter aiter\n\n\
+    Files of vLLM or SGLang for mixtures of experts (.json) or folders of them, of tune_gemm.py (.yaml), of aiter's operators (.csv), find dbs (fdb.txt), or folders that are a cache of \
+    Triton's. The default is the engine's row without a file, the default config of the kernel of tune-gemm, what aiter and MIOpen choose without a row, and the config that \
+    the program runs by without the cache. The row, the default, and the row \
     of --known are timed in turns, anew each time. FASTER and SLOWER: their intervals do not meet. Exit code 1 if a row is slower than the default, or fails, \
     and is not replaced, and if no loader of the engine ever asks for a file of that name."
 )]
@@ -70,6 +72,8 @@ pub struct VerifyArgs {
     layer: LayerArgs,
     #[command(flatten, next_help_heading = "Files of tune_gemm.py")]
     products: ProductKindArgs,
+    #[command(flatten, next_help_heading = "Files of aiter's operators, and find dbs")]
+    tools: ToolArgs,
     /// The kernels of the program, as bluefin capture --triton writes them
     #[arg(long, value_name = "KERNELS", help_heading = "A cache of Triton's")]
     triton: Option<PathBuf>,
@@ -108,44 +112,13 @@ struct LayerArgs {
     source: SourceArgs,
 }
 
-/// What files there are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FileKind {
-    Layer,
-    Products,
-    Cache,
-}
-
-impl FileKind {
-    fn of(path: &Path) -> anyhow::Result<Self> {
-        let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned());
-        match extension.as_deref() {
-            _ if path.is_dir() => Ok(Self::Cache),
-            Some("json") => Ok(Self::Layer),
-            Some("yaml" | "yml") => Ok(Self::Products),
-            Some("csv") => Err(crate::usage(format!(
-                "{}: found a file of aiter's, expected .json, .yaml or a cache of Triton's: bluefin aiter tune --compare times aiter's operators before and after",
-                path.display()
-            ))),
-            _ => Err(crate::usage(format!(
-                "{}: found neither a folder nor a known extension, expected .json, .yaml or a cache of Triton's",
-                path.display()
-            ))),
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Layer => "a config file of vLLM or SGLang",
-            Self::Products => "a file of tune_gemm.py",
-            Self::Cache => "a cache of Triton's",
-        }
-    }
-}
-
 impl VerifyArgs {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let mut subjects = self.subjects()?;
+        let (files, kind) = self.files()?;
+        if kind.is_of_tools() {
+            return self.of_tools(&files, kind).await;
+        }
+        let mut subjects = self.subjects(&files, kind)?;
         let (device, compilers) =
             tokio::try_join!(LocalDevice::find(&self.device, self.load.limits()), Compilers::probe(&["triton"], None))?;
         let compilers = compilers.all_for(&device.target)?;
@@ -160,19 +133,8 @@ impl VerifyArgs {
     }
 
     /// All files, which are of one kind.
-    fn subjects(&self) -> anyhow::Result<Vec<Box<dyn Subject>>> {
-        // A folder without config files may be a cache of Triton's.
-        let of = |path: &PathBuf| match files::list(slice::from_ref(path)) {
-            Err(Error::NoFile { path }) => Ok(vec![path]),
-            found => found,
-        };
-        let files = self.files.iter().map(of).collect::<Result<Vec<_>, _>>()?.concat();
-        let kinds = files.iter().map(|path| FileKind::of(path)).collect::<anyhow::Result<Vec<_>>>()?;
-        let kind = kinds.first().copied().unwrap_or(FileKind::Layer);
-        if let Some((path, other)) = files.iter().zip(kinds).find(|(_, other)| *other != kind) {
-            let (path, found, expected) = (path.display(), other.name(), kind.name());
-            return Err(crate::usage(format!("{path}: found {found}, expected {expected} as the first is")));
-        }
+    fn files(&self) -> anyhow::Result<(Vec<PathBuf>, FileKind)> {
+        let (files, kind) = FileKind::of_all(&self.files)?;
         let flags = [
             (self.layer.given(), FileKind::Layer),
             (self.products.given(), FileKind::Products),
@@ -181,15 +143,29 @@ impl VerifyArgs {
         if let Some((Some(flag), of)) = flags.into_iter().find(|(flag, of)| flag.is_some() && *of != kind) {
             return Err(crate::usage(format!("{flag}: found {}, expected {}", kind.name(), of.name())));
         }
+        Ok((files, kind))
+    }
+
+    async fn of_tools(&self, files: &[PathBuf], kind: FileKind) -> anyhow::Result<ExitCode> {
+        let mut told = Told::default();
+        for mut file in ToolFile::read_all(kind, files, self.known.as_deref(), &self.tools, self.retune)? {
+            file.note().iter().for_each(|note| say!("note: {}: {note}", file.path().display()));
+            let Some(verified) = file.verify(&self.tools, self.fix).await? else { return Ok(crate::interrupted()) };
+            told.tell(file.path(), file.kernel(), verified, self.json)?;
+        }
+        told.end(self.json)
+    }
+
+    fn subjects(&self, files: &[PathBuf], kind: FileKind) -> anyhow::Result<Vec<Box<dyn Subject>>> {
         let known = self.known.as_deref();
         match kind {
-            FileKind::Layer => self.layer.read(&files, known),
+            FileKind::Layer => self.layer.read(files, known),
             FileKind::Products => {
                 let kind = self.products.kind()?;
                 let read = |path: &PathBuf| ProductFile::read(path, known, kind, |note| say!("{note}"));
                 files.iter().map(|path| Ok(Box::new(read(path)?) as Box<dyn Subject>)).collect()
             }
-            FileKind::Cache => {
+            FileKind::Cache | FileKind::Operators | FileKind::Finds => {
                 let kernels = self.triton.as_ref();
                 let kernels = kernels.ok_or_else(|| {
                     let first = files.first().map_or(String::new(), |path| path.display().to_string());
@@ -205,31 +181,48 @@ impl VerifyArgs {
     async fn all(&self, bench: &Bench<'_>, subjects: &mut [Box<dyn Subject>]) -> anyhow::Result<ExitCode> {
         let retune = self.retune.then_some(Retune { budget: self.budget, search: &self.search });
         let remedy = Remedy { fix: self.fix, retune };
-        let (mut told, mut loses) = (Vec::new(), false);
+        let mut told = Told::default();
         for subject in subjects {
             let path = subject.path().display().to_string();
             subject.note().iter().for_each(|note| say!("note: {path}: {note}"));
             subject.fault().iter().for_each(|fault| say!("{path}: {fault}"));
-            loses |= subject.fault().is_some();
+            told.loses |= subject.fault().is_some();
             let mut display = Display::new(|plan| plan.left_out().iter().for_each(|line| say!("{line}")));
             let verified = verify(&mut **subject, bench, &remedy, &mut display).await?;
-            let Some(Verified { rows, replaced, loses: lost }) = verified else { return Ok(crate::interrupted()) };
-            loses |= lost;
-            if !self.json {
-                print(subject.path(), &rows)?;
-            }
-            if replaced {
-                let put = rows.iter().filter(|row| row.replaced_by.is_some()).count();
-                say!("wrote {}: {} replaced", subject.path().display(), counted(put as u64, "row"));
-            }
-            told.push(
-                json!({ "file": subject.path(), "kernel": subject.kernel(), "replaced": replaced, "rows": rows }),
-            );
+            let Some(verified) = verified else { return Ok(crate::interrupted()) };
+            told.tell(subject.path(), subject.kernel(), verified, self.json)?;
         }
-        if self.json {
-            out::json(&told)?;
+        told.end(self.json)
+    }
+}
+
+/// What came of files.
+#[derive(Default)]
+struct Told {
+    files: Vec<serde_json::Value>,
+    loses: bool,
+}
+
+impl Told {
+    fn tell(&mut self, path: &Path, kernel: &str, verified: Verified, json: bool) -> anyhow::Result<()> {
+        let Verified { rows, replaced, loses } = verified;
+        self.loses |= loses;
+        if !json {
+            print(path, &rows)?;
         }
-        Ok(if loses { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        if replaced {
+            let put = rows.iter().filter(|row| row.replaced_by.is_some()).count();
+            say!("wrote {}: {} replaced", path.display(), counted(put as u64, "row"));
+        }
+        self.files.push(json!({ "file": path, "kernel": kernel, "replaced": replaced, "rows": rows }));
+        Ok(())
+    }
+
+    fn end(self, json: bool) -> anyhow::Result<ExitCode> {
+        if json {
+            out::json(&self.files)?;
+        }
+        Ok(if self.loses { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }
 

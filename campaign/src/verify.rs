@@ -1,9 +1,15 @@
 //! Rows of files that bluefin writes against what is launched without them, and against others that are known: timed in turns. A format
 //! is a [`Subject`] in a file of its own.
 
+mod asked;
 mod cache;
+mod finds;
+mod kind;
 mod layer;
+mod operators;
+mod processes;
 mod products;
+mod tools;
 mod verdict;
 
 use std::collections::{BTreeSet, HashMap};
@@ -36,9 +42,12 @@ use crate::search::SearchArgs;
 use crate::serving::triton_in;
 use crate::site::Site;
 
+pub use asked::ToolArgs;
 pub use cache::CacheFolder;
+pub use kind::FileKind;
 pub use layer::{LayerFile, LayerSizes};
 pub use products::ProductFile;
+pub use tools::ToolFile;
 pub use verdict::{Time, Verdict, Worth};
 
 use verdict::Contenders;

@@ -5,6 +5,7 @@ mod common;
 
 mod aiter;
 mod aiter_tune;
+mod aiter_verify;
 mod aiter_workflow;
 mod beside;
 mod buffers;
@@ -30,6 +31,7 @@ mod made;
 mod mathematics;
 mod miopen;
 mod miopen_alone;
+mod miopen_verify;
 mod mituna;
 mod nvrtc;
 mod outages;

@@ -26,7 +26,7 @@ pub use families::{FamilyName, UnknownFamily};
 pub use family::{Duplicates, Family, NamedCells, Reading, Rounding, ShapeWork, Tuner};
 pub use key::{Key, Value};
 pub use rules::{ASSUMED, Rules};
-pub use sheet::{Sheet, SheetKind};
+pub use sheet::{Sheet, SheetKind, View};
 pub use sources::{Files, read_all, sheets_of};
 pub use table::{Row, Table};
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bluefin_common::problem::ConvProblem;
+use bluefin_miopen::db::find_db::FindDb;
 use bluefin_miopen::db::perf_db::PerfDb;
 use bluefin_miopen::key::PerfDbKey;
 
@@ -26,6 +27,17 @@ pub fn tuned(base: &str, problem: &ConvProblem, solver: &Registered) -> Option<S
         let folder = PathBuf::from(variable(folder)?);
         let db = read(&folder.join(format!("{base}{text}")), &folder.join(format!("{base}{sqlite}")))?;
         Some(db.records.get(&key)?.get(solver.name)?.to_string())
+    })
+}
+
+/// The solver that the user's or the system's find db has for a key, the fastest.
+pub fn found(base: &str, key: &str) -> Option<String> {
+    let files = [("MIOPEN_USER_DB_PATH", ".HIP.3_3_0_stand-in.ufdb.txt"), ("MIOPEN_SYSTEM_DB_PATH", ".HIP.fdb.txt")];
+    files.into_iter().find_map(|(folder, name)| {
+        let bytes = std::fs::read(PathBuf::from(variable(folder)?).join(format!("{base}{name}"))).ok()?;
+        let db = FindDb::parse("find db", &bytes).ok()?;
+        let entries = db.records.get(key)?.iter();
+        Some(entries.min_by(|a, b| a.time_ms.total_cmp(&b.time_ms))?.solver.to_string())
     })
 }
 

@@ -1,4 +1,5 @@
-//! `MIOpenDriver conv -n 1 …`: tunes as `MIOPEN_FIND_ENFORCE` says, and leaves its databases in the user's folders.
+//! `MIOpenDriver conv -n 1 …`: tunes as `MIOPEN_FIND_ENFORCE` says, and leaves its databases in the user's folders. With `-S 0` it launches
+//! what the find dbs have for a problem, or else its first solver, and tells the time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,12 @@ pub fn main() -> ExitCode {
         std::process::abort();
     }
     let key = FindDbKey::from(problem).to_string();
-    let step = if variable("MIOPEN_FIND_ENFORCE").as_deref() == Some("1") { "driver-alone" } else { "driver" };
+    let is_immediate = words.windows(2).any(|pair| pair == ["-S", "0"]);
+    let step = match variable("MIOPEN_FIND_ENFORCE").as_deref() {
+        _ if is_immediate => "driver-immediate",
+        Some("1") => "driver-alone",
+        _ => "driver",
+    };
     note_call(step, &variable("MIOPEN_DEBUG_FIND_ONLY_SOLVER").unwrap_or_default(), &key);
     match Faults::from_environment().of_call(step, "", &key) {
         Some(Fault::Crash | Fault::WrongArch) => std::process::abort(),
@@ -59,9 +65,25 @@ pub fn main() -> ExitCode {
             std::env::vars().for_each(|(name, value)| println!("{name}={value}"));
             std::process::abort();
         }
+        fault if is_immediate => immediate(problem, &key, fault),
         fault => find(problem, &key, fault),
     }
     ExitCode::SUCCESS
+}
+
+/// Launches what MIOpen chooses. A row of a solver that fails takes the process with it.
+fn immediate(problem: &ConvProblem, key: &str, fault: Option<Fault>) {
+    let base = database::base_name(&variable("STAND_IN_ARCH").unwrap_or_else(|| "gfx90a".into()), 104);
+    let known = database::found(&base, key);
+    let first = || library::solvers().find(|solver| applies(solver, problem)).map(|solver| solver.name.to_string());
+    let Some(solver) = known.clone().or_else(first) else { return };
+    if known.is_some() && Faults::from_environment().of_call("driver-row", &solver, key) == Some(Fault::Crash) {
+        std::process::abort();
+    }
+    let time = library::solver(&solver).map_or(1.0, |solver| solver.time_ms(key, ""));
+    let time = if fault == Some(Fault::NegativeTime) { -1.0 } else { time };
+    println!("MIOpen Forward Conv. Algorithm: 1, Solution: 7/{solver}");
+    println!("GPU Kernel Time Forward Conv. Elapsed: {time:.6} ms (average)");
 }
 
 /// Finds, and writes what was found.

@@ -1,0 +1,84 @@
+//! Which files are judged: the extension tells.
+
+use std::path::{Path, PathBuf};
+use std::slice;
+
+use bluefin_serving::{Error, files};
+
+use crate::usage;
+
+/// What files there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// vLLM's and SGLang's for mixtures of experts.
+    Layer,
+    /// Those of tune_gemm.py.
+    Products,
+    /// A folder that is a cache of Triton's.
+    Cache,
+    /// aiter's.
+    Operators,
+    /// MIOpen's find dbs.
+    Finds,
+}
+
+impl FileKind {
+    /// All files that are named, with those of folders, and their one kind.
+    ///
+    /// # Errors
+    /// If they are of several kinds, or nothing tells one.
+    pub fn of_all(named: &[PathBuf]) -> anyhow::Result<(Vec<PathBuf>, Self)> {
+        // A folder without config files may be a cache of Triton's.
+        let of = |path: &PathBuf| match files::list(slice::from_ref(path)) {
+            Err(Error::NoFile { path }) => Ok(vec![path]),
+            found => found,
+        };
+        let files = named.iter().map(of).collect::<Result<Vec<_>, _>>()?.concat();
+        let kinds = files.iter().map(|path| Self::of(path)).collect::<anyhow::Result<Vec<_>>>()?;
+        let kind = kinds.first().copied().unwrap_or(Self::Layer);
+        match files.iter().zip(kinds).find(|(_, other)| *other != kind) {
+            None => Ok((files, kind)),
+            Some((path, other)) => {
+                let (path, found, expected) = (path.display(), other.name(), kind.name());
+                Err(usage(format!("{path}: found {found}, expected {expected} as the first is")))
+            }
+        }
+    }
+
+    /// Of a file or a folder.
+    ///
+    /// # Errors
+    /// If nothing tells it.
+    fn of(path: &Path) -> anyhow::Result<Self> {
+        let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned());
+        match extension.as_deref() {
+            _ if path.is_dir() => Ok(Self::Cache),
+            Some("json") => Ok(Self::Layer),
+            Some("yaml" | "yml") => Ok(Self::Products),
+            Some("csv") => Ok(Self::Operators),
+            Some("txt") if path.to_string_lossy().ends_with("fdb.txt") => Ok(Self::Finds),
+            _ => Err(usage(format!(
+                "{}: found neither a folder nor a known extension, expected .json, .yaml, .csv, fdb.txt or a cache of Triton's",
+                path.display()
+            ))),
+        }
+    }
+
+    /// Whether other programs launch what rows say.
+    #[must_use]
+    pub const fn is_of_tools(self) -> bool {
+        matches!(self, Self::Operators | Self::Finds)
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Layer => "a config file of vLLM or SGLang",
+            Self::Products => "a file of tune_gemm.py",
+            Self::Cache => "a cache of Triton's",
+            Self::Operators => "a file of aiter's",
+            Self::Finds => "a find db",
+        }
+    }
+}

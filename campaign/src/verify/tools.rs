@@ -1,0 +1,86 @@
+//! Files whose rows other programs launch, in processes of their own: aiter's operators, and MIOpen.
+
+use std::path::{Path, PathBuf};
+
+use super::asked::ToolArgs;
+use super::finds::FindFile;
+use super::operators::OperatorFile;
+use super::{FileKind, Verified};
+use crate::usage;
+
+/// A file whose rows another program launches.
+pub enum ToolFile {
+    /// aiter's.
+    Operators(Box<OperatorFile>),
+    /// MIOpen's.
+    Finds(FindFile),
+}
+
+impl ToolFile {
+    /// Reads files of one kind. Better rows are not searched for: other verbs do.
+    ///
+    /// # Errors
+    /// As [`OperatorFile::read`] and [`FindFile::read`], if this machine has no GPU of AMD's and none is named, and if `retune`.
+    pub fn read_all(
+        kind: FileKind,
+        files: &[PathBuf],
+        known: Option<&Path>,
+        args: &ToolArgs,
+        retune: bool,
+    ) -> anyhow::Result<Vec<Self>> {
+        if retune {
+            let (found, verb) = (
+                kind.name(),
+                if kind == FileKind::Operators { "aiter tune --all" } else { "tune --tuner miopendriver" },
+            );
+            return Err(usage(format!(
+                "--retune: found {found}, expected another one: `bluefin {verb}` searches for its rows"
+            )));
+        }
+        let target = args.target()?;
+        let driver = args.miopen_driver.as_deref();
+        let read = |path: &PathBuf| match kind {
+            FileKind::Operators => OperatorFile::read(path, known, &target).map(Box::new).map(Self::Operators),
+            _ => FindFile::read(path, known, &target, driver).map(Self::Finds),
+        };
+        files.iter().map(read).collect()
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Operators(file) => file.path(),
+            Self::Finds(file) => file.path(),
+        }
+    }
+
+    /// Whose kernels are launched.
+    #[must_use]
+    pub fn kernel(&self) -> &str {
+        match self {
+            Self::Operators(file) => file.kernel(),
+            Self::Finds(_) => "MIOpen's own",
+        }
+    }
+
+    /// What was left aside.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        match self {
+            Self::Operators(file) => file.note(),
+            Self::Finds(_) => None,
+        }
+    }
+
+    /// Times what is launched by its rows and without them, and takes those that lose out of it if `fix`. `None`: a signal interrupted it.
+    ///
+    /// # Errors
+    /// As [`OperatorFile::verify`] and [`FindFile::verify`].
+    pub async fn verify(&mut self, args: &ToolArgs, fix: bool) -> anyhow::Result<Option<Verified>> {
+        match self {
+            Self::Operators(file) => file.verify(args, fix).await,
+            Self::Finds(file) => file.verify(args.turns, args.limit, fix).await,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `bluefin verify` of aiter's CSV files, with a stand-in for its tuners that fails in the ways in which they fail.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bluefin_stand_ins::wrap;
+use serde_json::Value;
+
+use crate::common::{bluefin, expect, json, text, write};
+
+/// Operators without a row take 450 us there.
+const FILE: &str = "gfx,cu_num,M,N,K,q_dtype_w,kernelId,splitK,us,kernelName,tflops,bw,errRatio
+gfx942,304,1,64,128,torch.int8,1,0,400.0,fast,0,0,0.0
+gfx942,304,2,64,128,torch.int8,1,0,500.0,slow,0,0,0.0
+gfx942,304,4,64,128,torch.int8,1,0,450.0,same,0,0,0.0
+gfx950,256,4,64,128,torch.int8,1,0,999.0,other,0,0,0.0
+gfx942,304,1,64,128,torch.int8,2,0,1.0,again,0,0,0.0
+";
+
+struct Machine {
+    folder: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("aiter");
+        let script = root.join("csrc/ck_gemm_a8w8/gemm_a8w8_tune.py");
+        std::fs::create_dir_all(script.parent().unwrap()).unwrap();
+        std::fs::write(&script, include_str!("../stand-ins/aiter/tuner.py")).unwrap();
+        std::fs::create_dir_all(root.join("aiter/jit")).unwrap();
+        let core =
+            "x = self.get_config_file(\"AITER_CONFIG_GEMM_A8W8\", AITER_CONFIG_GEMM_A8W8, \"a8w8_tuned_gemm\")\n";
+        write(&root.join("aiter/jit"), "core.py", core);
+        write(folder.path(), "a8w8_tuned_gemm.csv", FILE);
+        std::fs::create_dir_all(folder.path().join("state")).unwrap();
+        Self { folder }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("a8w8_tuned_gemm.csv")
+    }
+
+    fn verify(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Command {
+        let asked = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+        let program = PathBuf::from(text(&asked.stdout).trim());
+        let state = self.folder.path().join("state");
+        let own =
+            [("STAND_IN_STATE", state.to_str().unwrap()), ("STAND_IN_GPU", "gfx942-304"), ("STAND_IN_NOISE", "0.02")];
+        let python = wrap(&self.folder.path().join("python"), &program, &[&own, variables].concat());
+        let mut command = bluefin();
+        command.current_dir(self.folder.path()).args(["verify", "a8w8_tuned_gemm.csv", "--python"]).arg(python);
+        let gpu: &[&str] = if arguments.contains(&"--gpu") { &[] } else { &["--gpu", "gfx942-304"] };
+        command.args(gpu).args(arguments);
+        command
+    }
+}
+
+/// The verdicts of a report, in the order of the file.
+fn verdicts(report: &Value) -> Vec<String> {
+    let rows = report[0]["rows"].as_array().unwrap();
+    rows.iter().map(|row| row["verdict"].as_str().unwrap().to_string()).collect()
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn rows_are_held_against_operators_without_them() {
+    let machine = Machine::new();
+    let output = expect(&mut machine.verify(&[], &["--json", "--turns", "6"]), 1);
+    let report = json(&output);
+    assert_eq!(verdicts(&report), ["faster", "slower", "tied", "unknown"]);
+    let rows = &report[0]["rows"];
+    assert_eq!((report[0]["kernel"].as_str(), rows[0]["M"].as_str()), (Some("ck_gemm_a8w8"), Some("1")));
+    let [time, low, high] = ["median_ms", "low_ms", "high_ms"].map(|key| rows[0]["time"][key].as_f64().unwrap());
+    assert!(low < time && time < high && 0.39 < low && high < 0.41, "{low} {time} {high}");
+    assert_eq!(rows[3]["reason"].as_str(), Some("another row of the file has its shape"));
+    assert!(text(&output.stderr).contains("note: a8w8_tuned_gemm.csv: 1 rows of other GPUs are left aside"));
+    // A side is built once, by its rows: 4 of the GPU, and none.
+    let mut built: Vec<String> =
+        read(&machine.folder.path().join("state/rebuilt")).lines().map(str::to_string).collect();
+    built.sort();
+    assert_eq!(built, ["0 rows", "4 rows"]);
+    assert_eq!(read(&machine.file()), FILE, "nothing is written without --fix");
+
+    let told = text(&expect(&mut machine.verify(&[], &["--fix"]), 0).stdout);
+    assert!(told.contains("SLOWER  slow: ") && told.contains("now no row, so that aiter chooses"), "{told}");
+    let slow = "gfx942,304,2,64,128,torch.int8,1,0,500.0,slow,0,0,0.0\n";
+    assert_eq!(read(&machine.file()), FILE.replace(slow, ""), "all else keeps its bytes");
+}
+
+#[test]
+fn the_rows_of_another_file_are_timed_as_well() {
+    let machine = Machine::new();
+    let other = FILE.replace(",450.0,same", ",300.0,best").replace(",500.0,slow", ",440.0,better");
+    write(machine.folder.path(), "known.csv", &other);
+    let report = json(&expect(&mut machine.verify(&[], &["--json", "--known", "known.csv"]), 1));
+    assert_eq!(verdicts(&report), ["faster", "slower", "tied", "unknown"]);
+    let row = &report[0]["rows"][2];
+    assert!(row["regret"].as_f64().unwrap() > 0.4 && row["known"]["median_ms"].as_f64().unwrap() < 0.31, "{row}");
+}
+
+#[test]
+fn a_row_that_ends_its_process_fails_alone() {
+    for (fault, reason) in
+        [("fault:M=4", "SIGKILL"), ("mismatch:M=4", "mismatch: err_ratio=0.5"), ("stuck:M=4", "killed after")]
+    {
+        let machine = Machine::new();
+        let arguments = ["--json", "--turns", "6", "--limit", "2s"];
+        let report = json(&expect(&mut machine.verify(&[("STAND_IN_FAULTS", fault)], &arguments), 1));
+        assert_eq!(verdicts(&report), ["faster", "slower", "fails", "unknown"], "{fault}");
+        let told = report[0]["rows"][2]["reason"].as_str().unwrap();
+        assert!(told.contains(reason), "{fault}: {told}");
+    }
+    // Nothing is known of what no table tells of.
+    let machine = Machine::new();
+    let report = json(&expect(&mut machine.verify(&[("STAND_IN_FAULTS", "babble")], &["--json"]), 0));
+    assert_eq!(verdicts(&report), ["unknown"; 4]);
+    let told = report[0]["rows"][0]["reason"].as_str().unwrap();
+    assert!(told.starts_with("aiter did not measure the operator: exit code 0: "), "{told}");
+}
+
+#[test]
+fn what_can_not_be_judged_is_one_error() {
+    let machine = Machine::new();
+    let ends = |code, command: &mut Command| text(&expect(command, code).stderr);
+    let none = ends(1, &mut machine.verify(&[], &["--gpu", "gfx90a-104"]));
+    assert!(none.contains("found no row for gfx90a-104 among 5, expected some"), "{none}");
+    let retune = ends(2, &mut machine.verify(&[], &["--retune"]));
+    assert!(retune.contains("--retune: found a file of aiter's, expected another one"), "{retune}");
+    let hidden = ends(2, &mut machine.verify(&[], &["--hidden", "64"]));
+    assert!(hidden.contains("--hidden: found a file of aiter's, expected a config file of vLLM or SGLang"), "{hidden}");
+    write(&machine.folder.path().join("aiter/aiter/jit"), "core.py", "nothing\n");
+    let old = ends(1, &mut machine.verify(&[], &[]));
+    assert!(old.contains("found no variable for files of a8w8_tuned_gemm"), "{old}");
+    write(machine.folder.path(), "a8w8_tuned_gemm.csv", "M,N,K\n1,2,3\n");
+    let untuned = ends(1, &mut machine.verify(&[], &[]));
+    assert!(untuned.contains("expected a tuned file of a family"), "{untuned}");
+}

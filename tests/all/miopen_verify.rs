@@ -1,0 +1,149 @@
+//! `bluefin verify` of find dbs, with a stand-in for MIOpenDriver that fails in the ways in which it fails.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use bluefin_common::problem::{Direction, Problem, driver};
+use bluefin_miopen::key::FindDbKey;
+use bluefin_stand_ins::{Registered, program, solvers, wrap};
+use serde_json::Value;
+
+use crate::common::{bluefin, expect, json, text, write};
+
+const SYSTEM: &str = "gfx90a68.HIP.fdb.txt";
+const USER: &str = "gfx90a68.HIP.3_3_0_stand-in.ufdb.txt";
+
+/// The key of a convolution of that many pictures, and the solvers that the stand-in has for it, the first of which it takes by itself.
+fn convolution(n: u32) -> (String, Vec<Registered>) {
+    let words = format!("conv -n {n} -c 64 -H 14 -W 14 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1");
+    let problems = driver::parse(&words, None).unwrap();
+    let [Problem::Conv(problem)] = &problems[..] else { panic!("{words}") };
+    (
+        FindDbKey::from(problem).to_string(),
+        solvers().filter(|solver| solver.applies(Direction::Forward, [3, 3])).collect(),
+    )
+}
+
+fn line(key: &str, solver: &Registered) -> String {
+    let Registered { name, .. } = solver;
+    format!("{key}={name}:{:.6},0,{}\n", solver.time_ms(key, ""), solver.algorithm_for(Direction::Forward))
+}
+
+/// Rows that are faster than the stand-in's own choice, slower, and that choice.
+fn rows() -> [String; 3] {
+    let mut found: BTreeMap<&str, String> = BTreeMap::new();
+    for n in 1..64 {
+        let (key, solvers) = convolution(n);
+        let own = solvers[0].time_ms(&key, "");
+        let wanted = [("faster", 0.0..0.8 * own), ("slower", 1.2 * own..9.0)];
+        let free = wanted.into_iter().find(|(name, _)| !found.contains_key(name));
+        let Some((name, range)) = free else {
+            found.insert("same", line(&key, &solvers[0]));
+            break;
+        };
+        if let Some(solver) = solvers.iter().find(|solver| range.contains(&solver.time_ms(&key, ""))) {
+            found.insert(name, line(&key, solver));
+        }
+    }
+    ["faster", "slower", "same"].map(|name| found.remove(name).unwrap())
+}
+
+struct Machine {
+    folder: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new(name: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), name, &rows().concat());
+        Self { folder }
+    }
+
+    fn verify(&self, name: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Command {
+        let driver = wrap(self.folder.path(), &program("MIOpenDriver"), variables);
+        let mut command = bluefin();
+        command.current_dir(self.folder.path()).args(["verify", name, "--gpu", "gfx90a-104", "--turns", "6"]);
+        command.arg("--miopen-driver").arg(driver).args(arguments);
+        command
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+fn verdicts(report: &Value) -> Vec<String> {
+    let rows = report[0]["rows"].as_array().unwrap();
+    rows.iter().map(|row| row["verdict"].as_str().unwrap().to_string()).collect()
+}
+
+#[test]
+fn rows_are_held_against_what_miopen_chooses_without_them() {
+    for name in [SYSTEM, USER] {
+        let machine = Machine::new(name);
+        let calls = machine.path("calls");
+        let output = expect(&mut machine.verify(name, &[("STAND_IN_CALLS", calls.to_str().unwrap())], &["--json"]), 1);
+        let report = json(&output);
+        assert_eq!(verdicts(&report), ["faster", "slower", "default"], "{name}");
+        assert_eq!(
+            std::fs::read_to_string(calls).unwrap().lines().count(),
+            3 * 2 * 6,
+            "a process for each side and turn"
+        );
+        let told = text(&expect(&mut machine.verify(name, &[], &["--fix"]), 0).stdout);
+        assert!(told.contains("; now no row, so that MIOpen chooses"), "{told}");
+        let [faster, _, same] = rows();
+        assert_eq!(
+            std::fs::read_to_string(machine.path(name)).unwrap(),
+            [faster, same].concat(),
+            "all else keeps its bytes"
+        );
+    }
+}
+
+#[test]
+fn the_rows_of_another_file_are_timed_as_well() {
+    let machine = Machine::new(SYSTEM);
+    let [faster, slower, _] = rows();
+    let (key, _) = slower.split_once('=').unwrap();
+    let (_, solvers) = convolution(1);
+    let best = solvers.iter().min_by(|a, b| a.time_ms(key, "").total_cmp(&b.time_ms(key, ""))).unwrap();
+    write(machine.folder.path(), "known.fdb.txt", &[line(key, best), faster].concat());
+    let report = json(&expect(&mut machine.verify(SYSTEM, &[], &["--json", "--known", "known.fdb.txt"]), 1));
+    let row = &report[0]["rows"][1];
+    let known = row["known"]["median_ms"].as_f64().unwrap();
+    assert!((known - best.time_ms(key, "")).abs() < 1e-5 && row["regret"].as_f64().unwrap() > 0.1, "{row}");
+}
+
+#[test]
+fn what_fails_is_told_and_what_says_nothing_is_unknown() {
+    let machine = Machine::new(SYSTEM);
+    let with = |faults: &str, code| {
+        json(&expect(&mut machine.verify(SYSTEM, &[("STAND_IN_FAULTS", faults)], &["--json", "--limit", "2s"]), code))
+    };
+    let report = with("crash/driver-row", 1);
+    assert_eq!(verdicts(&report), ["fails"; 3]);
+    assert!(report[0]["rows"][0]["reason"].as_str().unwrap().starts_with("killed by SIGABRT"), "{report}");
+    assert_eq!(verdicts(&with("hang/driver-immediate", 1)), ["fails"; 3]);
+    let report = with("empty-output/driver-immediate", 0);
+    assert_eq!(verdicts(&report), ["unknown"; 3]);
+    let reason = report[0]["rows"][0]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("MIOpenDriver told no time: exit code 0: "), "{reason}");
+    assert_eq!(verdicts(&with("negative-time/driver-immediate", 0)), ["unknown"; 3]);
+
+    let name = "gfx942130.HIP.fdb.txt";
+    std::fs::rename(machine.path(SYSTEM), machine.path(name)).unwrap();
+    let other = text(&expect(&mut machine.verify(name, &[], &[]), 1).stderr);
+    assert!(
+        other.contains(
+            "found the name gfx942130.HIP.fdb.txt, expected gfx90a68.HIP.fdb.txt or gfx90a68.HIP.<version>.ufdb.txt"
+        ),
+        "{other}"
+    );
+    let retune = text(&expect(&mut machine.verify(name, &[], &["--retune"]), 2).stderr);
+    assert!(retune.contains("--retune: found a find db, expected another one"), "{retune}");
+    write(machine.folder.path(), SYSTEM, "");
+    let empty = text(&expect(&mut machine.verify(SYSTEM, &[], &[]), 1).stderr);
+    assert!(empty.contains("found no row, expected some"), "{empty}");
+}
