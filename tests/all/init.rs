@@ -41,7 +41,7 @@ fn a_spec_is_written_from_files_that_lie_together() {
     assert!(said.contains("reference.h") && !said.contains("as the text spells them"), "{said}");
     let spec = std::fs::read_to_string(folder.path().join("spec.toml")).unwrap();
     assert!(
-        spec.contains("[defines]  # macros that the build file beside it gives, or that all its kernels ask for\nREAL = \"\\\"float\\\"\"\nSTEP = 3\n"),
+        spec.contains("[defines]  # macros that the build file beside it gives, or that its files ask for\nREAL = \"\\\"float\\\"\"\nSTEP = 3\n"),
         "{spec}"
     );
     right(1);

@@ -264,7 +264,7 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
         writeln!(text, "{} = {value}", free_name(size, &shared.buffers))?;
     }
     if !draft.defines.is_empty() {
-        writeln!(text, "\n[defines]  # macros that the build file beside it gives, or that all its kernels ask for")?;
+        writeln!(text, "\n[defines]  # macros that the build file beside it gives, or that its files ask for")?;
     }
     for (name, value) in &draft.defines {
         let value = if value.parse::<i64>().is_ok() { value.clone() } else { format!("{:?}", format!("{value:?}")) };
