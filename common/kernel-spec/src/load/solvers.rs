@@ -221,11 +221,11 @@ impl Loader<'_> {
     ) -> Result<Vec<Param>, SpecError> {
         self.list(&format!("{field}.param"), raw.param.len(), 0, MAX_PARAMS)?;
         let own = raw.param.iter().enumerate().map(|(index, param)| (self, format!("{field}.param[{index}]"), param));
-        let merged = Space::merged(space, own.collect());
-        self.list(field, merged.len(), 0, MAX_PARAMS)?;
+        let said = Space::params(space, own.collect());
+        self.list(field, said.len(), 0, MAX_PARAMS)?;
         let mut points = 1_u64;
-        let mut params = Vec::with_capacity(merged.len());
-        for (loader, field, raw) in merged {
+        let mut params = Vec::with_capacity(said.len());
+        for (loader, field, raw) in said {
             let param = loader.param(raw, &field, names)?;
             points = points.saturating_mul(param.values.len() as u64);
             if points > MAX_SPACE {

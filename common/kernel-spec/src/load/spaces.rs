@@ -56,7 +56,7 @@ impl<'a> Spaces<'a> {
 
 impl<'a> Space<'a> {
     /// Its params and those of a solver: what both have is as the solver has it, what the solver adds comes last.
-    pub(super) fn merged(space: Option<&Self>, solver: Vec<Field<'a, RawParam>>) -> Vec<Field<'a, RawParam>> {
+    pub(super) fn params(space: Option<&Self>, solver: Vec<Field<'a, RawParam>>) -> Vec<Field<'a, RawParam>> {
         let of_space = space.into_iter().flat_map(|space| {
             let fields = space.raw.param.iter().enumerate();
             fields.map(|(index, raw)| (space.loader, format!("{}.param[{index}]", space.field), raw))
