@@ -92,6 +92,20 @@ fn rows_are_held_against_operators_without_them() {
 }
 
 #[test]
+fn each_batch_of_shapes_is_built_by_the_rows_of_its_side() {
+    let machine = Machine::new();
+    let (header, _) = FILE.split_once('\n').unwrap();
+    let rows: String = (1..=25).map(|m| format!("gfx942,304,{m},64,128,torch.int8,1,0,400.0,fast,0,0,0.0\n")).collect();
+    write(machine.folder.path(), "a8w8_tuned_gemm.csv", &format!("{header}\n{rows}"));
+    let report = json(&expect(&mut machine.verify(&[], &["--json", "--turns", "6"]), 0));
+    assert_eq!(verdicts(&report), ["faster"; 25]);
+    let mut built: Vec<String> =
+        read(&machine.folder.path().join("state/rebuilt")).lines().map(str::to_string).collect();
+    built.sort();
+    assert_eq!(built, ["0 rows", "0 rows", "25 rows", "25 rows"]);
+}
+
+#[test]
 fn the_rows_of_another_file_are_timed_as_well() {
     let machine = Machine::new();
     let other = FILE.replace(",450.0,same", ",300.0,best").replace(",500.0,slow", ",440.0,better");

@@ -131,7 +131,7 @@ impl<'a> Sides<'a> {
                 if open.is_empty() {
                     continue;
                 }
-                for (key, came) in self.turn(&open, rows, modules).await? {
+                for (key, came) in self.turn(&open, rows, modules, turn == 0).await? {
                     let all = measured.entry((*side, key)).or_default();
                     all.samples_us.extend(came.samples_us);
                     all.failure = all.failure.take().or(came.failure);
@@ -142,24 +142,28 @@ impl<'a> Sides<'a> {
         Ok(measured)
     }
 
-    /// One process for all shapes, and one for each of which that says nothing: another shape may have ended it.
-    async fn turn(&self, shapes: &[&Shape], rows: &Path, modules: &Path) -> anyhow::Result<Vec<(Key, Measured)>> {
-        let (mut came, _) = self.process(shapes, rows, modules).await?;
+    /// One process for all shapes, and one for each of which that says nothing: another shape may have ended it. All processes of the first
+    /// turn build the modules that they need: links are to modules with other rows.
+    async fn turn(
+        &self,
+        shapes: &[&Shape],
+        rows: &Path,
+        modules: &Path,
+        build: bool,
+    ) -> anyhow::Result<Vec<(Key, Measured)>> {
+        let (mut came, _) = self.process(shapes, rows, modules, build).await?;
         let mut all = Vec::with_capacity(shapes.len());
         for shape in shapes {
             let measured = match came.remove(&shape.0) {
                 Some(measured) => measured,
-                None => self.alone(shape, rows, modules).await?,
+                None => {
+                    let (mut alone, end) = self.process(&[*shape], rows, modules, build).await?;
+                    alone.remove(&shape.0).unwrap_or(end)
+                }
             };
             all.push((shape.0.clone(), measured));
         }
         Ok(all)
-    }
-
-    /// A shape that has a process for itself.
-    async fn alone(&self, shape: &Shape, rows: &Path, modules: &Path) -> anyhow::Result<Measured> {
-        let (mut came, end) = self.process(&[shape], rows, modules).await?;
-        Ok(came.remove(&shape.0).unwrap_or(end))
     }
 
     /// What a process says of shapes, and what is to be said of those that it says nothing of.
@@ -168,6 +172,7 @@ impl<'a> Sides<'a> {
         shapes: &[&Shape],
         rows: &Path,
         modules: &Path,
+        build: bool,
     ) -> anyhow::Result<(BTreeMap<Key, Measured>, Measured)> {
         let input = self.folder.join("in.csv");
         let columns = shapes.first().map_or(&[][..], |(_, cells)| cells.as_slice());
@@ -186,14 +191,12 @@ impl<'a> Sides<'a> {
         let time = self.args.limit.saturating_mul(1 + u32::try_from(shapes.len()).unwrap_or(u32::MAX - 1));
         let run = Run {
             command,
-            environment: self.environment(rows, modules),
+            environment: self.environment(rows, modules, build),
             folder: self.args.aiter.aiter.clone(),
             output: None,
         };
         let watch = Watch { time, silence: time, ..Watch::default() };
         let ran = process::run(&run, &watch).await.context("aiter's tuner does not start")?;
-        // From now on the side has modules of its own.
-        std::fs::write(modules.join(BUILT), b"").with_context(|| modules.display().to_string())?;
         let how = match &ran.ended {
             Ended::Exited(status) => describe(*status),
             Ended::OutOfTime | Ended::Silent => format!("killed after {} s", ran.took.as_secs()),
@@ -222,21 +225,18 @@ impl<'a> Sides<'a> {
     }
 
     /// That of this process, without what is bluefin's.
-    fn environment(&self, rows: &Path, modules: &Path) -> Vec<(OsString, OsString)> {
+    fn environment(&self, rows: &Path, modules: &Path, build: bool) -> Vec<(OsString, OsString)> {
         let own = std::env::vars_os().filter(|(name, _)| !name.as_encoded_bytes().starts_with(b"BLUEFIN_"));
         let mut variables: BTreeMap<OsString, OsString> = own.collect();
         variables.insert("TMPDIR".into(), self.folder.into());
         variables.insert(MODULES.1.into(), modules.into());
         variables.insert((&self.variable).into(), rows.into());
-        if !modules.join(BUILT).is_file() {
+        if build {
             variables.insert(REBUILD.0.into(), REBUILD.1.into());
         }
         variables.into_iter().collect()
     }
 }
-
-/// Says that a side was built.
-const BUILT: &str = "bluefin-built";
 
 /// The variable that names files of that name, as aiter's source says it: `get_config_file("AITER_CONFIG_X", ..., "a8w8_tuned_gemm")`.
 fn variable_of(source: &str, file: &str) -> Option<String> {
