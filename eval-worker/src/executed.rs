@@ -110,7 +110,13 @@ impl Executor {
     /// An architecture that can not be executed.
     pub fn new(arch: &str, seed: u64, max_instructions: u64) -> Result<Self, ExecutorError> {
         let target = executed(arch)?;
-        Ok(Self { target, options: Options { seed, max_instructions, without: None } })
+        Ok(Self { target, options: Options { seed, max_instructions, ..Options::default() } })
+    }
+
+    /// The same for kernels whose compiler spreads values over lanes, as Triton's does, or not.
+    #[must_use]
+    pub fn spreading(self, spreads: bool) -> Self {
+        Self { options: Options { spreads, ..self.options }, ..self }
     }
 
     /// Loads artifacts.

@@ -35,6 +35,8 @@ use crate::listing::planned;
 use crate::machine::itself;
 use crate::machine::local::Compilers;
 
+/// The toolchain whose compiler spreads values over lanes.
+const SPREADING: &str = "triton";
 /// Jobs that are compiled or executed at a time, for each CPU.
 const JOBS_AHEAD: usize = 2;
 /// Tasks that are kept while no job is at work on them, each with all of its buffers twice.
@@ -272,7 +274,7 @@ impl Bench {
     async fn check(self: &Arc<Self>, job: Job, mutates: bool, done: &impl Fn(u64)) -> anyhow::Result<Vec<Checked>> {
         let Compiled { task, description, built } = self.compile_all(&job).await?;
         let (results, Said { not_deterministic, unchanged }) = match task {
-            TaskRef::Inline(task) => self.execute(*task, &built, mutates).await?,
+            TaskRef::Inline(task) => self.execute(*task, &built, mutates, job.toolchain == SPREADING).await?,
             // No jobs follow here, so that none is a blob.
             TaskRef::None | TaskRef::Blob(_) => {
                 (built.into_iter().map(|built| built.and_then(|_| Err(no_task()))).collect(), Said::default())
@@ -321,15 +323,17 @@ impl Bench {
         task: Task,
         built: &[Attempt<Built>],
         mutates: bool,
+        spreads: bool,
     ) -> anyhow::Result<(Vec<Attempt<Tried>>, Said)> {
         let slot = self.slot(task.encode()?.0);
-        let posed = slot.get_or_try_init(|| self.pose(task)).await?.clone();
+        let executor = self.executor.clone().spreading(spreads);
+        let posed = slot.get_or_try_init(|| self.pose(task, executor.clone())).await?.clone();
         let mut code = Vec::new();
         for built in built.iter().flatten() {
             code.push(self.code(built).await?);
         }
-        let executor = self.executor.clone();
-        let programs = self.on_cpu(move || executor.load(&code)).await?.into_iter();
+        let loader = executor.clone();
+        let programs = self.on_cpu(move || loader.load(&code)).await?.into_iter();
         let posed: Arc<Posed> = match posed {
             Ok(posed) => posed,
             Err(Failure { kind, detail }) => {
@@ -345,9 +349,9 @@ impl Bench {
         let mut running = JoinSet::new();
         let compiled = built.iter().enumerate().filter_map(|(index, built)| Some((index, built.as_ref().ok()?)));
         for ((index, built), program) in compiled.zip(programs) {
-            let (bench, posed, built) = (Arc::clone(self), Arc::clone(&posed), built.clone());
+            let (bench, posed, built, executor) =
+                (Arc::clone(self), Arc::clone(&posed), built.clone(), executor.clone());
             running.spawn(async move {
-                let executor = bench.executor.clone();
                 let check = move || {
                     let program = program?;
                     let executed = executor.check(&posed, &built, &program)?;
@@ -375,14 +379,13 @@ impl Bench {
     }
 
     /// Executes the reference of `task`.
-    async fn pose(&self, task: Task) -> anyhow::Result<Attempt<Arc<Posed>>> {
+    async fn pose(&self, task: Task, executor: Executor) -> anyhow::Result<Attempt<Arc<Posed>>> {
         let mut data = Vec::new();
         for (buffer, content) in task.data() {
             let found = self.tools.store.blob(content.digest).await?;
             data.push(found.with_context(|| format!("buffer {}: its data is not in the store", buffer.name))?);
         }
         let code = self.code(&task.reference).await?;
-        let executor = self.executor.clone();
         let pose = move || {
             let loaded = executor.load(&[code]).pop().unwrap_or_else(|| Err(no_task()));
             loaded.and_then(|program| executor.pose(task, &data, &program)).map(Arc::new)

@@ -38,9 +38,9 @@ pub(crate) struct Bank<'a> {
     pub label: Label<'a>,
 }
 
-/// The words of a range, or its bytes where it begins or ends within one.
+/// The words of a range, or its halves of words or bytes where it begins or ends within one.
 fn pieces(offset: usize, size: usize) -> impl Iterator<Item = Range<usize>> {
-    let step = if offset.is_multiple_of(4) && size.is_multiple_of(4) { 4 } else { 1 };
+    let step = [4, 2].into_iter().find(|step| offset.is_multiple_of(*step) && size.is_multiple_of(*step)).unwrap_or(1);
     (offset..offset + size).step_by(step).map(move |at| at..at + step)
 }
 
@@ -193,7 +193,7 @@ impl Bank<'_> {
             let (old, new) = (&self.bytes[piece.clone()], data);
             if let (Some(old), Some(new)) = (old.first_chunk(), new.first_chunk()) {
                 let [old, new] = [old, new].map(|bytes| u32::from_le_bytes(*bytes));
-                if matches!(self.label, Label::Lds) && are_one_sum(old, new, 0.0) && !met.atomic {
+                if to.races.spreads && matches!(self.label, Label::Lds) && are_one_sum(old, new, 0.0) && !met.atomic {
                     return Ok(met.conflict.wrote());
                 }
             }

@@ -34,11 +34,14 @@ pub struct Options {
     pub max_instructions: u64,
     /// The address of one of [`Report::guards`], which is left out.
     pub without: Option<u64>,
+    /// Whether the compiler of the kernel spreads values over lanes, as Triton's does: what lanes and waves write to one place of LDS is one value
+    /// to it, and may differ by the roundings of sums. What an author writes there is a race.
+    pub spreads: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, max_instructions: 1 << 32, without: None }
+        Self { seed: 0, max_instructions: 1 << 32, without: None, spreads: false }
     }
 }
 

@@ -40,10 +40,11 @@ pub(crate) fn rounded_as(one: &[u8], other: &[u8]) -> Option<&'static str> {
     (one != other && halves.into_iter().all(close)).then_some("FP16 or BF16")
 }
 
-/// Whether two halves of words are equal, or FP16 and BF16 numbers with few others between: no denormals of FP16, and neither infinite.
+/// Whether two halves of words are FP16 and BF16 numbers with few others between: no zeros and denormals of FP16, as small integers have, and neither
+/// infinite.
 fn are_near_halves(one: u16, other: u16) -> bool {
     const USUAL: std::ops::Range<u16> = 0x0400..0x7c00;
-    one == other || one.abs_diff(other) <= 2 && [one, other].iter().all(|half| USUAL.contains(&(half & 0x7fff)))
+    one.abs_diff(other) <= 2 && [one, other].iter().all(|half| USUAL.contains(&(half & 0x7fff)))
 }
 
 /// Whether two words that lanes or waves write to one place of LDS count as the same value: equal, or FP32 numbers that differ by the roundings
@@ -130,6 +131,8 @@ pub(crate) enum Side {
 pub(crate) struct Races {
     /// Values that races left open count as written.
     trusting: bool,
+    /// Values in LDS may differ by the roundings of sums: see [`Options::spreads`](crate::Options::spreads).
+    pub spreads: bool,
     /// Whose value was open, where what waves write to one place of LDS differs.
     pub open_side: Option<Side>,
     /// Numbers were begun anew, so that no other execution has the same ones.
@@ -285,6 +288,7 @@ mod tests {
         assert_eq!(said(0x3f80_0000, 0x3f80_0001), Some("FP32"));
         assert_eq!(said(0x3c01_3c00, 0x3c09_3c00), None);
         assert_eq!((said(3, 4), said(0x7c00_7c00, 0x7c01_7c00), said(5, 5)), (None, None, None));
+        assert_eq!(said(2000, 2001), None, "integers");
         assert_eq!(rounded_as(&[1, 0x3c], &[2, 0x3c]), Some("FP16 or BF16"));
         assert_eq!((rounded_as(&[1], &[2]), rounded_as(&[1, 0x3c, 1], &[2, 0x3c, 1])), (None, None));
     }

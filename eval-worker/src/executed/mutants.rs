@@ -65,8 +65,8 @@ impl Executor {
     pub fn mutate(&self, posed: &Posed, built: &Built, loaded: &Loaded, executed: &Executed) -> Vec<Mutant> {
         let most = executed.instructions.saturating_mul(TIMES).max(LEAST).min(self.options.max_instructions);
         let in_order = |order: u64| {
-            let options =
-                Options { seed: self.options.seed.wrapping_add(order), max_instructions: most, without: None };
+            let seed = self.options.seed.wrapping_add(order);
+            let options = Options { seed, max_instructions: most, ..self.options.clone() };
             Self { options, ..self.clone() }
         };
         let mut strange = Strange::new(in_order(0), posed, built, loaded);

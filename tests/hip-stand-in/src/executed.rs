@@ -272,7 +272,8 @@ impl Runtime for Executed {
                 dynamic_lds: geometry.shared,
                 arguments: &bytes,
             };
-            let options = Options { max_instructions: MAX_INSTRUCTIONS, ..Options::default() };
+            // Whose code it is nobody tells a device.
+            let options = Options { max_instructions: MAX_INSTRUCTIONS, spreads: true, ..Options::default() };
             match program.run(&mut state.memory, &launch, &options) {
                 Ok(report) => Ok(report.executed as f64 * INSTRUCTION_MS),
                 Err(met) => {

@@ -383,7 +383,8 @@ impl Block<'_> {
                     let largest = largest_of(lanes_of(exec).map(|lane| word(lane, at)));
                     are_one_sum(word(lane, at), word(other, at), largest)
                 };
-                if first & LDS != 0 && first == second && bytes % 4 == 0 && (0..common).step_by(4).all(alike) {
+                let may_be_sums = self.races.spreads && first & LDS != 0 && first == second && bytes % 4 == 0;
+                if may_be_sums && (0..common).step_by(4).all(alike) {
                     continue;
                 }
                 let place = match key_space(second + at) {

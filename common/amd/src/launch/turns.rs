@@ -192,6 +192,7 @@ impl<'a> Run<'a> {
     fn new(prepared: &'a Prepared<'a>, memory: &mut Memory, options: &'a Options, mut races: Races) -> Self {
         memory.renumber();
         races.start = memory.numbers;
+        races.spreads = options.spreads;
         Self {
             prepared,
             options,

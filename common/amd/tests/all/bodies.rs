@@ -20,7 +20,17 @@ static __attribute__((device, always_inline)) inline void barrier() {
 pub const THREADS: u32 = 256;
 
 /// Runs `body` of a kernel of `out`, `in` (whose element is its index) and `words`, which are 0; what is in `out`.
-pub fn each(body: &str, blocks: u32, mut then: impl FnMut(&'static Target, u64, Result<Vec<u32>, Verdict>)) {
+pub fn each(body: &str, blocks: u32, then: impl FnMut(&'static Target, u64, Result<Vec<u32>, Verdict>)) {
+    each_if(false, body, blocks, then);
+}
+
+/// The same, of a compiler that spreads values over lanes or not.
+pub fn each_if(
+    spreads: bool,
+    body: &str,
+    blocks: u32,
+    mut then: impl FnMut(&'static Target, u64, Result<Vec<u32>, Verdict>),
+) {
     let Some(tools) = Tools::find() else { return };
     let source =
         format!("{PRELUDE}GLOBAL void f(unsigned* out, const unsigned* in, unsigned* words) {{ THREAD; {body} }}");
@@ -35,7 +45,7 @@ pub fn each(body: &str, blocks: u32, mut then: impl FnMut(&'static Target, u64, 
             memory.fill(words, 0, 1024 * 4).expect("a buffer");
             let arguments = Arguments::default().pointer(out).pointer(from).pointer(words);
             let launch = launch("f", blocks, THREADS, &arguments);
-            let options = bluefin_amd::Options { seed, max_instructions: 10_000_000, without: None };
+            let options = bluefin_amd::Options { seed, max_instructions: 10_000_000, without: None, spreads };
             let done = match program.run(&mut memory, &launch, &options) {
                 Ok(_) => Ok(dwords(&memory, out, 1024)),
                 Err(bluefin_amd::Failure::Verdict(verdict)) => Err(*verdict),

@@ -325,7 +325,7 @@ fn an_s_waitcnt_that_was_taken_out_is_missed() {
                 program.run(
                     memory,
                     launch,
-                    &bluefin_amd::Options { seed: 3, max_instructions: 1_000_000, without: None },
+                    &bluefin_amd::Options { seed: 3, max_instructions: 1_000_000, ..Default::default() },
                 )
             });
             match done {

@@ -23,7 +23,7 @@ fn run(target: &'static Target, tools: &Tools, body: &str, without: Option<u64>)
     let values: Vec<u8> = (0..256_u32).flat_map(u32::to_le_bytes).collect();
     memory.write(from, &values).expect("a buffer");
     let arguments = Arguments::default().pointer(out).pointer(from);
-    let options = Options { seed: 1, max_instructions: 100_000, without };
+    let options = Options { seed: 1, max_instructions: 100_000, without, ..Options::default() };
     match program.run(&mut memory, &launch("f", 1, 256, &arguments), &options) {
         Ok(report) => {
             let found = dwords(&memory, out, 200);

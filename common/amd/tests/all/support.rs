@@ -133,7 +133,7 @@ pub fn run(program: &Program, memory: &mut Memory, launch: &Launch<'_>, seed: u6
 }
 
 pub fn verdict(program: &Program, memory: &mut Memory, launch: &Launch<'_>) -> Verdict {
-    let options = Options { seed: 1, max_instructions: 1_000_000, without: None };
+    let options = Options { seed: 1, max_instructions: 1_000_000, ..Options::default() };
     match program.run(memory, launch, &options) {
         Err(Failure::Verdict(verdict)) => *verdict,
         other => panic!("expected a verdict, found {other:?}"),

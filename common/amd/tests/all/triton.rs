@@ -1,8 +1,8 @@
 //! Kernels that Triton compiled, for targets of which clang 19 knows some and some not: matrix instructions, transposing loads, scales.
 
-use bluefin_amd::{Launch, Memory, Program, Target};
+use bluefin_amd::{Launch, Memory, Options, Program, Target};
 
-use crate::support::{Arguments, dwords, run};
+use crate::support::{Arguments, dwords};
 
 /// A kernel of `tests/data/triton`, its target, and the bytes of LDS that it wants.
 struct Compiled {
@@ -43,7 +43,10 @@ fn launch(compiled: &Compiled, memory: &mut Memory, grid: [u32; 3], arguments: &
     let arguments = &all[..end.expect("arguments") as usize];
     let launch = Launch { kernel: &kernel.name, grid, block: [threads, 1, 1], dynamic_lds: compiled.lds, arguments };
     for seed in 0..2 {
-        run(&program, memory, &launch, seed);
+        let options = Options { seed, spreads: true, ..Options::default() };
+        if let Err(failure) = program.run(memory, &launch, &options) {
+            panic!("{failure}");
+        }
     }
 }
 
