@@ -38,6 +38,11 @@ using __hip_bfloat16 = __nv_bfloat16;
 using __hip_bfloat162 = __nv_bfloat162;
 using hip_bfloat16 = __nv_bfloat16;
 
+__device__ __forceinline__ float unsafeAtomicAdd(float* to, float value) { return atomicAdd(to, value); }
+#endif
+
+// Exchanges without a mask: HIP's, and those of CUDA's before 13.
+#if !BLUEFIN_CUDA || __CUDACC_VER_MAJOR__ >= 13
 template <class T> __device__ __forceinline__ T __shfl(T value, int from, int width = 32) {
     return __shfl_sync(__activemask(), value, from, width);
 }
@@ -50,9 +55,19 @@ template <class T> __device__ __forceinline__ T __shfl_down(T value, unsigned by
 template <class T> __device__ __forceinline__ T __shfl_xor(T value, int mask, int width = 32) {
     return __shfl_xor_sync(__activemask(), value, mask, width);
 }
+#endif
+#if __CUDACC_VER_MAJOR__ >= 13
+#if BLUEFIN_CUDA
+using bluefin_ballot_result = unsigned;
+#else
+using bluefin_ballot_result = unsigned long long;
+#endif
+__device__ __forceinline__ bluefin_ballot_result __ballot(int predicate) { return __ballot_sync(__activemask(), predicate); }
+__device__ __forceinline__ int __any(int predicate) { return __any_sync(__activemask(), predicate); }
+__device__ __forceinline__ int __all(int predicate) { return __all_sync(__activemask(), predicate); }
+#elif !BLUEFIN_CUDA
 // CUDA's own of these names return other types, and are declared for some architectures.
 #define __ballot(predicate) ((unsigned long long)__ballot_sync(__activemask(), (predicate)))
 #define __any(predicate) __any_sync(__activemask(), (predicate))
 #define __all(predicate) __all_sync(__activemask(), (predicate))
-__device__ __forceinline__ float unsafeAtomicAdd(float* to, float value) { return atomicAdd(to, value); }
 #endif
