@@ -41,7 +41,7 @@ using hip_bfloat16 = __nv_bfloat16;
 __device__ __forceinline__ float unsafeAtomicAdd(float* to, float value) { return atomicAdd(to, value); }
 #endif
 
-// Exchanges without a mask: HIP's, and those of CUDA's before 13.
+// Shuffles without a mask: HIP's, and those of CUDA's before 13.
 #if !BLUEFIN_CUDA || __CUDACC_VER_MAJOR__ >= 13
 template <class T> __device__ __forceinline__ T __shfl(T value, int from, int width = 32) {
     return __shfl_sync(__activemask(), value, from, width);
@@ -56,17 +56,11 @@ template <class T> __device__ __forceinline__ T __shfl_xor(T value, int mask, in
     return __shfl_xor_sync(__activemask(), value, mask, width);
 }
 #endif
-#if __CUDACC_VER_MAJOR__ >= 13
-#if BLUEFIN_CUDA
-using bluefin_ballot_result = unsigned;
-#else
-using bluefin_ballot_result = unsigned long long;
+#if !BLUEFIN_CUDA
+// CUDA's own of these names return other types, and compile for old architectures alone. A header of its library has a function of such a name, and goes first.
+#if __has_include(<cuda/std/__functional/invoke.h>)
+#include <cuda/std/__functional/invoke.h>
 #endif
-__device__ __forceinline__ bluefin_ballot_result __ballot(int predicate) { return __ballot_sync(__activemask(), predicate); }
-__device__ __forceinline__ int __any(int predicate) { return __any_sync(__activemask(), predicate); }
-__device__ __forceinline__ int __all(int predicate) { return __all_sync(__activemask(), predicate); }
-#elif !BLUEFIN_CUDA
-// CUDA's own of these names return other types, and are declared for some architectures.
 #define __ballot(predicate) ((unsigned long long)__ballot_sync(__activemask(), (predicate)))
 #define __any(predicate) __any_sync(__activemask(), (predicate))
 #define __all(predicate) __all_sync(__activemask(), (predicate))
