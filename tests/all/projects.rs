@@ -46,11 +46,29 @@ fn macros_that_a_build_defines_are_found() {
     write(folder.path(), "k.cu", &format!("#include \"config.h\"\n#ifdef WITH_GPU\n{kernel}#endif\n"));
     let init = expect(bluefin().current_dir(folder.path()).args(["init", "k.cu", "-o", "spec.toml"]), 0);
     let (said, spec) = (text(&init.stderr), std::fs::read_to_string(folder.path().join("spec.toml")).unwrap());
-    for part in ["WITH_GPU = 1\n", "SMALL = 1\n", "SINGLE = 1\n"] {
+    for part in [
+        "WITH_GPU = 1\n",
+        "SMALL = 1  # one of those of which config.h wants one\n",
+        "SINGLE = 1  # under which real is declared\n",
+    ] {
         assert!(spec.contains(part), "{part}\n{said}\n{spec}");
     }
-    assert!(said.contains("SINGLE is defined, without which real is not declared"), "{said}");
+    assert!(said.contains("SINGLE is defined, under which real is declared"), "{said}");
     let check = ["check", "--json", "--kernel", "spec.toml", "--target", "gfx942"];
     let report = json(&expect(bluefin().current_dir(folder.path()).args(check), 0));
     assert_eq!(report["right"], 1, "{said}\n{report:#}");
+}
+
+/// Of two macros that declare a name one takes a bounds check away: the draft has neither.
+#[test]
+fn macros_that_only_a_build_can_choose_are_not_defined() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#ifdef QUICK\n#define INSIDE(at, n) true\n#elif defined(CAREFUL)\n#define INSIDE(at, n) ((at) < (n))\n#endif\n\
+        __global__ void twice(const float* x, float* y, int n) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
+        if (INSIDE(i, n)) y[i] = 2 * x[i];\n}\n";
+    write(folder.path(), "k.cu", source);
+    let init = expect(bluefin().current_dir(folder.path()).args(["init", "k.cu", "-o", "spec.toml"]), 0);
+    let (said, spec) = (text(&init.stderr), std::fs::read_to_string(folder.path().join("spec.toml")).unwrap());
+    assert!(said.contains("under which INSIDE is declared: QUICK, CAREFUL"), "{said}");
+    assert!(!spec.contains("[defines]"), "{spec}");
 }

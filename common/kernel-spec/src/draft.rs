@@ -25,10 +25,10 @@ use std::path::Path;
 
 use bluefin_common::problem::DataType;
 
-pub use self::configs::Config;
 pub use self::launch::{Axis, Launch, Shape};
 use self::lengths::Length;
 use self::records::Records;
+pub use self::{build_file::Declared, configs::Config};
 use crate::host_code::{self, Token};
 use crate::{Bundle, shim};
 
@@ -229,6 +229,8 @@ pub struct Draft {
     macros: Vec<(String, i64)>,
     /// Macros that the build file beside it gives a value and that the files name.
     defines: Vec<(String, String)>,
+    /// Why some of them are defined.
+    whys: BTreeMap<String, String>,
     /// What the spec is called behind its source, where that has several.
     part: Option<String>,
     /// The file that the spec is written to.
@@ -291,14 +293,13 @@ impl Draft {
             let own = texts.iter().map(String::as_str);
             instances::as_launched(kernels.iter_mut().collect(), own.clone(), own);
             naming::number_overloads(&mut kernels);
-            let found = build_file::NAMES.iter().find_map(|name| beside(name)).unwrap_or_default();
-            defines = build_file::of(&found, text, &files);
+            defines = build_file::of(&beside, text, &files);
             macros.retain(|(name, _)| defines.iter().all(|(defined, _)| defined != name));
             said::set(&mut kernels, texts.iter().map(String::as_str), &macros, &defines);
         }
         let records: Records = texts.iter().flat_map(|text| records::of(&host_code::tokens(text))).collect();
         kernels.iter_mut().for_each(|kernel| records::set(kernel, &records));
-        let (sizes, main, lengths) = Default::default();
+        let (whys, sizes, main, lengths) = Default::default();
         Self {
             language,
             source: name.to_string(),
@@ -307,6 +308,7 @@ impl Draft {
             includes,
             macros,
             defines,
+            whys,
             part: None,
             file: None,
             sizes,

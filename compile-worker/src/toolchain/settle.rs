@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bluefin_kernel_spec::draft::{Draft, Kernel, Language, is_included};
+use bluefin_kernel_spec::draft::{Declared, Draft, Kernel, Language, is_included};
 use bluefin_kernel_spec::source_text;
 
 use super::project::Project;
@@ -97,6 +97,7 @@ fn define(draft: &mut Draft, found: &mut Types) -> Result<(), Error> {
             for (mut other, names) in draft.defined_for(&file, line).into_iter().take(MOST_DEFINED) {
                 let of_other = resolve(&mut other)?;
                 if of_other.rank() > found.rank() {
+                    other.tell_why(&names, &format!("one of those of which {file} wants one"));
                     said.push(format!("{} is defined, one of those of which {file} wants one", names.join(" ")));
                     (*draft, *found) = (other, of_other);
                     break;
@@ -105,16 +106,21 @@ fn define(draft: &mut Draft, found: &mut Types) -> Result<(), Error> {
         }
         let Some(unknown) = found.unknown.clone().filter(|_| !found.is_whole) else { break };
         let mut other = draft.clone();
-        let defined = other.define_for(&unknown);
-        if defined.is_empty() {
-            break;
-        }
+        let defined = match other.define_for(&unknown) {
+            Declared::Nowhere => break,
+            Declared::Under(names) => names,
+            Declared::Chosen(names) => {
+                let names = names.join(", ");
+                said.push(format!("none of the macros is defined that a build has to choose, under which {unknown} is declared: {names}"));
+                break;
+            }
+        };
         let of_other = resolve(&mut other)?;
         if of_other.rank() < found.rank() || of_other.unknown.as_ref() == Some(&unknown) {
             break;
         }
         let (names, are) = (defined.join(" "), if defined.len() == 1 { "is" } else { "are" });
-        said.push(format!("{names} {are} defined, without which {unknown} is not declared"));
+        said.push(format!("{names} {are} defined, under which {unknown} is declared"));
         (*draft, *found) = (other, of_other);
     }
     found.remarks.extend(said);

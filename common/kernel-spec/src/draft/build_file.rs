@@ -7,11 +7,31 @@ use super::Draft;
 use crate::{host_code, shim};
 
 /// Build files, the first of which that is there is read.
-pub(super) const NAMES: [&str; 4] = ["GNUmakefile", "makefile", "Makefile", "CMakeLists.txt"];
+const NAMES: [&str; 4] = ["GNUmakefile", "makefile", "Makefile", "CMakeLists.txt"];
 
-/// The macros that `build_file` gives a value, and those that all kernels of the source `text` ask for; `files` are all that are compiled.
-pub(super) fn of(build_file: &str, text: &str, files: &BTreeMap<String, String>) -> Vec<(String, String)> {
-    let mut found = defines(build_file, files.values().map(String::as_str));
+/// Words of macros that take something away, such as a check: none of these is defined unless a build file does.
+const TAKING_AWAY: [&str; 8] = ["NO", "DISABLE", "DISABLED", "UNSAFE", "UNCHECKED", "SKIP", "WITHOUT", "NDEBUG"];
+
+/// Where a name is declared that clang does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Declared {
+    /// Under no macro that a build defines.
+    Nowhere,
+    /// Under these macros, which are defined now.
+    Under(Vec<String>),
+    /// Where a build defines one of these, which only it can choose: none is defined.
+    Chosen(Vec<String>),
+}
+
+/// The macros that the build file `beside` gives a value, and those that all kernels of the source `text` ask for; `files` are all that are
+/// compiled.
+pub(super) fn of(
+    beside: impl Fn(&str) -> Option<String>,
+    text: &str,
+    files: &BTreeMap<String, String>,
+) -> Vec<(String, String)> {
+    let build_file = NAMES.iter().find_map(|name| beside(name)).unwrap_or_default();
+    let mut found = defines(&build_file, files.values().map(String::as_str));
     let around = around_kernels(&host_code::without_disabled(text), |name| is_known(name, files, &found));
     found.extend(around.into_iter().map(|name| (name, "1".to_string())));
     found
@@ -25,14 +45,22 @@ fn is_known(name: &str, files: &BTreeMap<String, String>, defines: &[(String, St
 }
 
 impl Draft {
-    /// Defines the macros without which none of its files declares `name`, as a build does. Those that it defines now; none where nothing of it helps.
-    pub fn define_for(&mut self, name: &str) -> Vec<String> {
+    /// Defines the macros under which alone its files declare `name`, as a build does.
+    pub fn define_for(&mut self, name: &str) -> Declared {
         let known = |name: &str| is_known(name, &self.files, &self.defines);
-        let naming = self.files.values().filter(|text| text.contains(name));
-        let around = |text: &String| around_declaration(&host_code::without_disabled(text), name, known);
-        let found = naming.map(around).find(|around| !around.is_empty()).unwrap_or_default();
-        self.defines.extend(found.iter().map(|name| (name.clone(), "1".to_string())));
+        let naming =
+            self.files.values().filter(|text| text.contains(name)).map(|text| host_code::without_disabled(text));
+        let found = declared(&naming.collect::<Vec<_>>(), name, known);
+        if let Declared::Under(names) = &found {
+            self.defines.extend(names.iter().map(|name| (name.clone(), "1".to_string())));
+            self.tell_why(names, &format!("under which {name} is declared"));
+        }
         found
+    }
+
+    /// Says in the spec why these macros are defined.
+    pub fn tell_why(&mut self, names: &[String], why: &str) {
+        self.whys.extend(names.iter().map(|name| (name.clone(), why.to_string())));
     }
 
     /// The same draft with each of the macros of which the file `name` wants one, as its line `line` says by `#error`, and what these are.
@@ -41,7 +69,7 @@ impl Draft {
         let text = self.files.get(name).map(String::as_str).unwrap_or_default();
         let known = |name: &str| is_known(name, &self.files, &self.defines);
         let wanted = refusing(text, line).into_iter().map(|names| unknown(names, known));
-        let defined = wanted.filter(|names| !names.is_empty()).map(|names| {
+        let defined = wanted.filter(|names| !names.is_empty() && !takes_away(names)).map(|names| {
             let more = names.iter().map(|name| (name.clone(), "1".to_string()));
             (Self { defines: self.defines.iter().cloned().chain(more).collect(), ..self.clone() }, names)
         });
@@ -101,13 +129,14 @@ fn defines<'a>(build_file: &str, texts: impl Iterator<Item = &'a str> + Clone) -
 /// The macros that are asked for around all kernels of `text`, and that nobody defines as `is_known` says: a build does.
 fn around_kernels(text: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
     let mut around: Option<Vec<&str>> = None;
-    for (_, here) in conditional(text).filter(|(line, _)| words(line).any(|word| word == "__global__")) {
+    for line in conditional(text).filter(|line| words(line.text).any(|word| word == "__global__")) {
         match &mut around {
-            Some(all) => all.retain(|name| here.contains(name)),
-            none => *none = Some(here),
+            Some(all) => all.retain(|name| line.asked.contains(name)),
+            none => *none = Some(line.asked),
         }
     }
-    unknown(around.unwrap_or_default(), is_known)
+    let around = unknown(around.unwrap_or_default(), is_known);
+    if takes_away(&around) { Vec::new() } else { around }
 }
 
 /// Words of which one is in a line that declares something.
@@ -126,13 +155,49 @@ const DECLARING: [&str; 12] = [
     "static",
 ];
 
-/// The macros that are asked for around the first of the lines of `text` that seem to declare `name` for which there are any.
-fn around_declaration(text: &str, name: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
-    let declaring = |(line, _): &(&str, Vec<&str>)| {
-        words(line).any(|word| word == name) && words(line).any(|word| DECLARING.contains(&word))
-    };
-    let found = conditional(text).filter(declaring).map(|(_, around)| unknown(around, &is_known));
-    found.into_iter().find(|around| !around.is_empty()).unwrap_or_default()
+/// Where one of `texts` seems to declare `name`, as far as macros are concerned that a build defines. Of several places only a build says which is
+/// taken, and they may differ in a check.
+fn declared(texts: &[String], name: &str, is_known: impl Fn(&str) -> bool) -> Declared {
+    let declaring =
+        |line: &Line<'_>| declares(line.text, name) && words(line.text).any(|word| DECLARING.contains(&word));
+    let mut found: Vec<(Vec<String>, bool)> = Vec::new();
+    for line in texts.iter().flat_map(|text| conditional(text)).filter(declaring) {
+        let [mut names, open] = [line.asked, line.open].map(|names| unknown(names, &is_known));
+        let is_open = !open.is_empty();
+        names.extend(open);
+        let one = (names, is_open);
+        if !one.0.is_empty() && !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    match found.as_slice() {
+        [] => Declared::Nowhere,
+        [(names, false)] if !takes_away(names) => Declared::Under(names.clone()),
+        several => Declared::Chosen(several.iter().map(|(names, _)| names.join(" ")).collect()),
+    }
+}
+
+/// Whether a line has `name` where it is declared, and not as the type of something else: `real* x`, `real x`.
+fn declares(line: &str, name: &str) -> bool {
+    let is_of_word = |found: char| found.is_ascii_alphanumeric() || found == '_';
+    line.match_indices(name).any(|(at, _)| {
+        let (before, after) = (line.get(..at).unwrap_or_default(), line.get(at + name.len()..).unwrap_or_default());
+        if before.ends_with(is_of_word) || after.starts_with(is_of_word) {
+            return false;
+        }
+        let last = before.trim_end().rsplit(|found| !is_of_word(found)).next().unwrap_or_default();
+        let is_named = ["define", "using", "struct", "class", "enum", "namespace"].contains(&last);
+        let after = after.trim_start();
+        let is_end =
+            after.is_empty() || after.starts_with(['(', '=', ';', '{', '[', ',', '/', ':']) && !after.starts_with("::");
+        is_named || is_end
+    })
+}
+
+/// Whether one of these macros takes something away.
+fn takes_away(names: &[String]) -> bool {
+    let takes = |part: &str| TAKING_AWAY.iter().any(|word| part.eq_ignore_ascii_case(word));
+    names.iter().any(|name| name.split('_').any(takes))
 }
 
 /// Those of `names` that a build defines.
@@ -155,22 +220,43 @@ fn words_of(name: &str) -> Vec<&str> {
     words(name).take(1).collect()
 }
 
-/// The lines of `text`, each with the macros that have to be defined for it.
-fn conditional(text: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
-    let mut open: Vec<Vec<&str>> = Vec::new();
-    text.lines().map(move |line| {
-        let (word, condition) = directive(line);
+/// A line of a text.
+struct Line<'a> {
+    text: &'a str,
+    /// Macros that have to be defined for it.
+    asked: Vec<&'a str>,
+    /// Macros of conditions that are not read here, on whose values it depends besides.
+    open: Vec<&'a str>,
+}
+
+/// The lines of `text`.
+fn conditional(text: &str) -> impl Iterator<Item = Line<'_>> {
+    let mut open: Vec<[Vec<&str>; 2]> = Vec::new();
+    text.lines().map(move |text| {
+        let (word, condition) = directive(text);
         if matches!(word, "else" | "elif" | "endif") {
             open.pop();
         }
         match word {
-            "ifdef" => open.push(words_of(condition)),
-            "if" | "elif" => open.push(asked(condition)),
-            "ifndef" | "else" => open.push(Vec::new()),
+            "ifdef" => open.push([words_of(condition), Vec::new()]),
+            "if" | "elif" => open.push([asked(condition), not_read(condition)]),
+            "ifndef" | "else" => open.push([Vec::new(), Vec::new()]),
             _ => {}
         }
-        (line, open.iter().flatten().copied().collect())
+        let of = |at: usize| open.iter().filter_map(|both| both.get(at)).flatten().copied().collect();
+        Line { text, asked: of(0), open: of(1) }
     })
+}
+
+/// The macros of a condition that `asked` has none of, such as `MODE == 2`. None of those that a compiler may grant, nor of what has to be undefined.
+fn not_read(condition: &str) -> Vec<&str> {
+    let condition = condition.split("//").next().unwrap_or_default();
+    let is_granted = |part: &str| !part.contains('!') && words(part).any(|word| word.starts_with('_'));
+    if !asked(condition).is_empty() || condition.contains("||") && condition.split("||").any(is_granted) {
+        return Vec::new();
+    }
+    let parts = condition.split("&&").filter(|part| !part.trim_start().starts_with('!'));
+    parts.flat_map(words).filter(|word| is_word(word) && *word != "defined").collect()
 }
 
 /// The macros that have to be defined for a condition: `defined(A) && B`, and of `defined(A) || defined(B)` the first. Nothing of one that is
@@ -231,9 +317,33 @@ mod tests {
         assert_eq!(refusing(text, 8), [&[][..], &["A"], &["C", "D"]]);
         assert!(refusing(text, 7).is_empty());
         let text = "using near = real;\n#if defined(A)\nusing real = float;\n#elif defined(B)\nusing other = double;\n#endif\n";
-        for (name, expected) in [("real", &["A"][..]), ("other", &["B"]), ("near", &[])] {
-            assert_eq!(around_declaration(text, name, |_| false), expected, "{name}");
+        for (name, expected) in [("real", under("A")), ("other", under("B")), ("near", Declared::Nowhere)] {
+            assert_eq!(declared(&[text.to_string()], name, |_| false), expected, "{name}");
         }
+    }
+
+    fn under(name: &str) -> Declared {
+        Declared::Under(vec![name.to_string()])
+    }
+
+    /// What a build has to choose is not chosen here: one of them may have no check.
+    #[test]
+    fn no_macro_is_defined_that_may_take_a_check_away() {
+        let chosen = |names: &[&str]| Declared::Chosen(names.iter().map(ToString::to_string).collect());
+        let of = |text: &str| declared(&[text.to_string()], "INSIDE", |name| name == "KNOWN");
+        let (bare, whole) = ("#define INSIDE(at, n) true\n", "#define INSIDE(at, n) ((at) < (n))\n");
+        assert_eq!(
+            of(&format!("#ifdef QUICK\n{bare}#elif defined(CAREFUL)\n{whole}#endif")),
+            chosen(&["QUICK", "CAREFUL"])
+        );
+        assert_eq!(of(&format!("#ifdef QUICK\n{bare}#elif LEVEL == 2\n{whole}#endif")), chosen(&["QUICK", "LEVEL"]));
+        assert_eq!(of(&format!("#ifdef NO_LIMITS\n{bare}#endif")), chosen(&["NO_LIMITS"]));
+        assert_eq!(
+            of(&format!("#ifdef CAREFUL\n#ifdef __HIPCC__\n{bare}#else\n{whole}#endif\n#endif")),
+            under("CAREFUL")
+        );
+        assert_eq!(of("#ifdef ONE\nstruct INSIDE {};\n#endif\n#ifdef TWO\nstatic INSIDE* x;\n#endif"), under("ONE"));
+        assert!(around_kernels("#ifdef SKIP_CHECKS\n__global__ void k() { }\n#endif", |_| false).is_empty());
     }
 
     #[test]

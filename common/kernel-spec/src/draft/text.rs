@@ -268,7 +268,8 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
     }
     for (name, value) in &draft.defines {
         let value = if value.parse::<i64>().is_ok() { value.clone() } else { format!("{:?}", format!("{value:?}")) };
-        writeln!(text, "{name} = {value}")?;
+        let why = draft.whys.get(name).map(|why| format!("  # {why}")).unwrap_or_default();
+        writeln!(text, "{name} = {value}{why}")?;
     }
     for name in &shared.order {
         let Some(buffer @ Buffer { element, remark, .. }) = shared.buffers.get(name) else { continue };
