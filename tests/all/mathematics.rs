@@ -240,14 +240,16 @@ __global__ void found(int* out) {
         two.__x & 0xff, (int)both.x, (int)both.y, (int)four.x, (int)(four.y * 4096), (int)four.z, (int)four.w,
         (int)(float)(__half)APIfp8_e4m3((half)448), (int)(float)(__half)APIcvt_fp8_to_halfraw(0x7b, APIE5M2),
         differing<APIfp8_e4m3>(), differing<APIfp8_e5m2>(), differing<__hip_fp8_e4m3_fnuz>(), differing<__hip_fp8_e5m2_fnuz>(),
-        __hip_fp8_e4m3_fnuz(-0.0f).__x, __hip_fp8_e4m3_fnuz(1000.0f).__x, (int)(MATH_PI_F * 1000), isinf(MATH_INF_F), (int)(MATH_LN2 * 1000)};
-    for (int i = 0; i < 27; ++i) out[i] = found[i];
+        __hip_fp8_e4m3_fnuz(-0.0f).__x, __hip_fp8_e4m3_fnuz(1000.0f).__x, (int)(MATH_PI_F * 1000), isinf(MATH_INF_F), (int)(MATH_LN2 * 1000),
+        APIfp8_e4m3(1.0625 + 1e-12).__x, APIfp8_e4m3(-1.1875 + 1e-12).__x, APIcvt_double_to_fp8(1.0625, APISAT, APIE4M3),
+        APIcvt_double_to_fp8(1e300, APINOSAT, APIE5M2), int(APIfp8_e4m3(MATH_NAN)), int(APIfp8_e4m3(-3.0))};
+    for (int i = 0; i < 33; ++i) out[i] = found[i];
 }
 "#;
-    // An eighth of 0.1 is between 3 and 4 quarters; E5M2 has 0.09375, and 57344 at most.
+    // An eighth of 0.1 is between 3 and 4 quarters; E5M2 has 0.09375, and 57344 at most. FP32 does not tell 1.0625 + 1e-12 from the middle of two.
     let known = [
         56, 126, 127, 88, 129, 0, 60, 251, 124, 184, -1, 20, 1, 384, -3, 57344, 448, 57344, 0, 0, 0, 0, 0, 127, 3141,
-        1, 693,
+        1, 693, 57, 185, 56, 124, 0, -3,
     ];
     for (source, head, names) in [
         (

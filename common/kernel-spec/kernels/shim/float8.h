@@ -45,6 +45,22 @@ template <class Kind> BLUEFIN_BOTH unsigned char bluefin_byte_of(float x, bool s
     return Kind::unsigned_zero && code == 0 ? 0 : (unsigned char)(sign | code);
 }
 
+// The float below or above whose last bit is 1 where none is the same: what is rounded from it on to fewer bits is what they are of `x` itself.
+BLUEFIN_BOTH float bluefin_odd_float(double x) {
+    const float near = (float)x;
+    if (x != x || (double)near == x) return near;
+    unsigned bits = bluefin_bits<unsigned>(near);
+    if (__builtin_fabs((double)near) > __builtin_fabs(x)) --bits;
+    return bluefin_bits<float>(bits | 1);
+}
+
+// No number is 0, and what is too large the largest.
+BLUEFIN_BOTH int bluefin_int_of(float x) {
+    if (x != x) return 0;
+    if (x >= 2147483648.0f) return 0x7fffffff;
+    return x < -2147483648.0f ? -0x7fffffff - 1 : (int)x;
+}
+
 #if __clang_major__ >= 19
 #define BLUEFIN_OF_BFLOAT(T, value) BLUEFIN_MEMBER_OF_BOTH explicit T(bluefin_bfloat x) : value((float)x) {}
 #define BLUEFIN_TO_BFLOAT BLUEFIN_MEMBER_OF_BOTH explicit operator bluefin_bfloat() const { return (bluefin_bfloat)(float)*this; }
@@ -62,14 +78,14 @@ template <class Kind> BLUEFIN_BOTH unsigned char bluefin_byte_of(float x, bool s
         one() = default;                                                                                               \
         BLUEFIN_MEMBER_OF_BOTH explicit one(float x) : __x(bluefin_byte_of<Kind>(x, true)) {}                          \
         BLUEFIN_MEMBER_OF_BOTH explicit one(__half x) : one((float)x) {}                                               \
-        BLUEFIN_MEMBER_OF_BOTH explicit one(double x) : one((float)x) {}                                               \
+        BLUEFIN_MEMBER_OF_BOTH explicit one(double x) : one(bluefin_odd_float(x)) {}                                   \
         BLUEFIN_MEMBER_OF_BOTH explicit one(int x) : one((float)x) {}                                                  \
         BLUEFIN_MEMBER_OF_BOTH explicit one(unsigned x) : one((float)x) {}                                             \
         BLUEFIN_OF_BFLOAT(one, one)                                                                                    \
         BLUEFIN_MEMBER_OF_BOTH explicit operator float() const { return bluefin_of_byte<Kind>(__x); }                  \
         BLUEFIN_MEMBER_OF_BOTH explicit operator __half() const { return (__half)(float)*this; }                       \
         BLUEFIN_MEMBER_OF_BOTH explicit operator double() const { return (float)*this; }                               \
-        BLUEFIN_MEMBER_OF_BOTH explicit operator int() const { return (int)(float)*this; }                             \
+        BLUEFIN_MEMBER_OF_BOTH explicit operator int() const { return bluefin_int_of((float)*this); }                  \
         BLUEFIN_MEMBER_OF_BOTH explicit operator bool() const { return (float)*this != 0; }                            \
         BLUEFIN_TO_BFLOAT                                                                                              \
     };                                                                                                                 \
@@ -130,7 +146,7 @@ BLUEFIN_BOTH __half bluefin_half_as(unsigned char x, bluefin_interpretation kind
         return bluefin_byte_as(x, saturation == __NV_SATFINITE, kind);                                                 \
     }                                                                                                                  \
     BLUEFIN_BOTH unsigned char of##cvt_double_to_fp8(double x, bluefin_saturation saturation, bluefin_interpretation kind) { \
-        return of##cvt_float_to_fp8((float)x, saturation, kind);                                                       \
+        return of##cvt_float_to_fp8(bluefin_odd_float(x), saturation, kind);                                           \
     }                                                                                                                  \
     BLUEFIN_BOTH unsigned char of##cvt_halfraw_to_fp8(__half_raw x, bluefin_saturation saturation, bluefin_interpretation kind) { \
         return of##cvt_float_to_fp8((float)(__half)x, saturation, kind);                                               \
