@@ -1,12 +1,11 @@
 //! Layers that a quantisation leaves out: which experts have 16 bits nevertheless, by each engine's own way to compare names.
 
-use std::ops::Range;
-
 use regex::Regex;
 use serde_json::Value as Json;
 
 use crate::engine::Engine;
 use crate::models::field;
+use crate::unread::{Unread, unread};
 
 /// Of which layers a config leaves the experts in 16 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,41 +36,73 @@ enum Format {
 
 /// What holds the experts of a layer, in models.
 const HOLDERS: [&str; 5] = ["mlp", "block_sparse_moe", "feed_forward", "moe", "mixer"];
+/// What lists have.
+const NAMES: &str = "a list of names; --dtype says how weights are stored";
+const PATTERNS: &str =
+    "a regular expression that looks neither ahead nor behind nor back; --dtype says how weights are stored";
 /// A layer that no config names.
 const ANY: u32 = u32::MAX;
 /// What stands before the number of a layer in paths.
 const LAYERS: &str = "layers.";
 
-/// The layers of a model that have experts, as far as its config says it.
-pub(crate) fn layers_with_experts(text: &Json) -> Range<u32> {
-    let number = |name: &str| field(text, name).and_then(Json::as_u64).and_then(|number| number.try_into().ok());
-    match number("num_hidden_layers") {
-        Some(end) => number("first_k_dense_replace").unwrap_or(0)..end,
-        None => 0..0,
-    }
+/// Layers of a model at most, which are asked for one by one.
+const MOST_LAYERS: u32 = 4096;
+
+/// The layers of a model that have experts, as far as its config says it: layers that begin without, every so many of them, and those that it counts up.
+pub(crate) fn layers_with_experts(text: &Json) -> Vec<u32> {
+    let whole = |value: &Json| value.as_u64().and_then(|number| u32::try_from(number).ok());
+    // Of text and pictures each has a number of its own.
+    let all = |name: &str| -> Vec<u32> {
+        let value = field(text, name);
+        let list = value.and_then(Json::as_array).map(|list| list.iter().filter_map(whole).collect());
+        list.unwrap_or_else(|| value.and_then(whole).into_iter().collect())
+    };
+    let number = |name: &str| field(text, name).and_then(whole);
+    let every = |name: &str| number(name).filter(|step| *step > 0);
+    let dense = all("mlp_only_layers");
+    let first = number("first_k_dense_replace").max(all("moe_layer_start_index").into_iter().min()).unwrap_or(0);
+    let last = all("moe_layer_end_index").into_iter().max().unwrap_or(u32::MAX);
+    let has_flag = |layer: u32| {
+        let flags = field(text, "moe_layer_freq").and_then(Json::as_array);
+        flags.is_none_or(|flags| flags.get(layer as usize).is_none_or(|flag| flag.as_u64() != Some(0)))
+    };
+    let steps = ["decoder_sparse_step", "moe_layer_interval", "interleave_moe_layer_step"].map(every);
+    let is_due = |layer: &u32| {
+        every("moe_layer_freq").is_none_or(|step| layer.is_multiple_of(step))
+            && steps.iter().flatten().all(|step| (layer + 1).is_multiple_of(*step))
+    };
+    let layers = 0..number("num_hidden_layers").unwrap_or(0).min(MOST_LAYERS);
+    let in_range = layers.filter(|layer| (first..=last).contains(layer) && !dense.contains(layer));
+    in_range.filter(|layer| has_flag(*layer)).filter(is_due).collect()
 }
 
 /// Of which of these layers `quantization_config` leaves the experts in 16 bits. Without layers names of single ones count for nothing.
-pub(crate) fn left_out(engine: Engine, said: &Json, layers: Range<u32>) -> LeftOut {
+///
+/// # Errors
+/// A list that is none, or a pattern in it that can not be read here.
+pub(crate) fn left_out(engine: Engine, said: &Json, layers: &[u32]) -> Result<LeftOut, Unread> {
     let format = Format::of(said);
-    let names: Vec<Name<'_>> = format.lists(said).map(|text| Name::new(format, text)).collect();
+    let lists = format.lists(said)?;
+    let names = lists.into_iter().map(|(list, text)| Name::new(format, list, text));
+    let names: Vec<Name<'_>> = names.collect::<Result<_, _>>()?;
     if names.is_empty() {
-        return LeftOut::Nowhere;
+        return Ok(LeftOut::Nowhere);
     }
-    let layers: Vec<u32> = if layers.is_empty() { vec![ANY] } else { layers.collect() };
+    let layers = if layers.is_empty() { &[ANY] } else { layers };
     let is_out = |layer: &&u32| {
         HOLDERS.iter().any(|holder| names.iter().any(|name| name.is_of(engine, format, **layer, holder)))
     };
-    match layers.iter().filter(is_out).count() {
+    Ok(match layers.iter().filter(is_out).count() {
         0 => LeftOut::Nowhere,
         count if count == layers.len() => LeftOut::Everywhere,
         _ => LeftOut::Somewhere,
-    }
+    })
 }
 
 /// Whether a config leaves shared experts in 16 bits.
 pub(crate) fn leaves_shared_out(said: &Json) -> bool {
-    Format::of(said).lists(said).any(|name| name.contains("shared_expert") && !name.contains("shared_expert_gate"))
+    let lists = Format::of(said).lists(said).unwrap_or_default();
+    lists.iter().any(|(_, name)| name.contains("shared_expert") && !name.contains("shared_expert_gate"))
 }
 
 impl Format {
@@ -86,16 +117,22 @@ impl Format {
         }
     }
 
-    /// Each format has a list of its own.
-    fn lists(self, said: &Json) -> impl Iterator<Item = &str> {
-        let lists: &[&str] = match self {
+    /// The names, each with its list: each format has lists of its own.
+    fn lists(self, said: &Json) -> Result<Vec<(&'static str, &str)>, Unread> {
+        let lists: &[&'static str] = match self {
             Self::Fp8 => &["ignored_layers", "modules_to_not_convert"],
             Self::Compressed => &["ignore"],
             Self::Modelopt => &["exclude_modules", "ignore"],
             Self::Quark => &["exclude"],
             Self::Other => &["modules_to_not_convert"],
         };
-        lists.iter().filter_map(|list| field(said, list)?.as_array()).flatten().filter_map(Json::as_str)
+        let mut names = Vec::new();
+        for (list, value) in lists.iter().filter_map(|list| Some((*list, field(said, list)?))) {
+            let found: Option<Vec<&str>> = value.as_array().and_then(|list| list.iter().map(Json::as_str).collect());
+            let found = found.ok_or_else(|| unread(list, value.to_string(), NAMES))?;
+            names.extend(found.into_iter().map(|name| (list, name)));
+        }
+        Ok(names)
     }
 }
 
@@ -109,7 +146,7 @@ struct Name<'a> {
 }
 
 impl<'a> Name<'a> {
-    fn new(format: Format, text: &'a str) -> Self {
+    fn new(format: Format, list: &str, text: &'a str) -> Result<Self, Unread> {
         let layer = text.find(LAYERS).map(|at| text.get(at..).unwrap_or_default().trim_end_matches('.'));
         // Python's `re.match` holds a pattern to the beginning, `fnmatch` to the end as well.
         let pattern = match (format, text.strip_prefix("re:")) {
@@ -120,7 +157,8 @@ impl<'a> Name<'a> {
             (Format::Compressed | Format::Quark, Some(pattern)) => Some(format!("^(?:{pattern})")),
             _ => None,
         };
-        Self { text, layer, pattern: pattern.and_then(|pattern| Regex::new(&pattern).ok()) }
+        let pattern = pattern.map(|pattern| Regex::new(&pattern)).transpose();
+        Ok(Self { text, layer, pattern: pattern.map_err(|_| unread(list, format!("{text:?}"), PATTERNS))? })
     }
 
     /// Whether it leaves out the experts that `holder` has in a layer.
@@ -136,11 +174,14 @@ impl<'a> Name<'a> {
                 is_below || path.contains(&name) || self.layer.is_some_and(|named| path.contains(&format!(".{named}.")))
             }
             Format::Fp8 => is_path(&path) || is_below,
-            // The first expert stands for all.
-            Format::Compressed => ["gate_proj", "w1", "up_proj"].iter().any(|product| {
-                is_path(&format!("{path}.0.{product}"))
-                    || whole.iter().any(|whole| matches(&format!("{whole}.0.{product}")))
-            }),
+            // The first expert stands for all. vLLM asks for no names but these two, and for that of the product behind.
+            Format::Compressed => ["gate_proj", "up_proj", "w1"]
+                .iter()
+                .filter(|name| **name != "w1" || engine != Engine::VLLM)
+                .any(|product| {
+                    is_path(&format!("{path}.0.{product}"))
+                        || whole.iter().any(|whole| matches(&format!("{whole}.0.{product}")))
+                }),
             Format::Quark => is_path(&path) || is_below || whole.iter().any(|whole| matches(whole)),
             Format::Modelopt => {
                 let is_part = if engine == Engine::VLLM {
@@ -157,11 +198,48 @@ impl<'a> Name<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
 
     fn of(said: &str, layers: Range<u32>) -> [LeftOut; 2] {
         let said: Json = serde_json::from_str(&format!("{{{said}}}")).unwrap();
-        Engine::ALL.map(|engine| left_out(engine, &said, layers.clone()))
+        let layers: Vec<u32> = layers.collect();
+        Engine::ALL.map(|engine| left_out(engine, &said, &layers).unwrap())
+    }
+
+    #[test]
+    fn what_can_not_be_compared_is_an_error() {
+        let of = |said: &str| left_out(Engine::VLLM, &serde_json::from_str(said).unwrap(), &[0, 1]).unwrap_err();
+        let ahead = of(r#"{"config_groups": {}, "ignore": ["lm_head", "re:(?!.*shared).*experts.*"]}"#);
+        assert_eq!(
+            (ahead.field.as_str(), ahead.found.as_str()),
+            ("quantization_config.ignore", "\"re:(?!.*shared).*experts.*\"")
+        );
+        assert_eq!(of(r#"{"config_groups": {}, "ignore": ["re:("]}"#).found, "\"re:(\"");
+        let one = of(r#"{"quant_method": "fp8", "ignored_layers": "model.layers.0.mlp.experts"}"#);
+        assert_eq!(
+            (one.field.as_str(), one.found.as_str()),
+            ("quantization_config.ignored_layers", "\"model.layers.0.mlp.experts\"")
+        );
+    }
+
+    #[test]
+    fn layers_with_experts_are_those_that_the_config_says() {
+        let of = |said: &str| {
+            let said = format!(r#"{{"num_hidden_layers": 6{said}}}"#);
+            layers_with_experts(&serde_json::from_str(&said).unwrap())
+        };
+        assert_eq!(of(""), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(of(r#", "first_k_dense_replace": 1, "moe_layer_freq": 2"#), [2, 4]);
+        assert_eq!(of(r#", "moe_layer_freq": [0, 1, 1, 0, 1, 1]"#), [1, 2, 4, 5]);
+        assert_eq!(of(r#", "mlp_only_layers": [1], "decoder_sparse_step": 2"#), [3, 5]);
+        assert_eq!(of(r#", "interleave_moe_layer_step": 2"#), [1, 3, 5]);
+        assert_eq!(
+            of(r#", "moe_layer_start_index": [2, 1], "moe_layer_end_index": [3, 4], "moe_layer_interval": 1"#),
+            [1, 2, 3, 4]
+        );
+        assert_eq!(layers_with_experts(&Json::Null), [] as [u32; 0]);
     }
 
     use LeftOut::{Everywhere, Nowhere, Somewhere};
@@ -194,7 +272,7 @@ mod tests {
         assert_eq!(groups(r#""model.layers.0.mlp.experts.0.gate_proj""#), [Somewhere; 2]);
         assert_eq!(groups(r#""re:.*layers\\.[01]\\..*""#), [Everywhere; 2]);
         assert_eq!(groups(r#""re:model\\.layers\\.0\\..*""#), [Somewhere; 2]);
-        assert_eq!(groups(r#""re:(""#), [Nowhere; 2], "no pattern");
+        assert_eq!(groups(r#""re:.*experts\\.0\\.w1""#), [Nowhere, Everywhere]);
     }
 
     #[test]

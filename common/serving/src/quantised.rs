@@ -18,14 +18,20 @@ pub fn storage_of(config: &Json, text: &Json) -> Result<Quantised, Unread> {
     if !said.is_object() {
         return Err(unread("", said.to_string(), "an object with quant_method"));
     }
-    let left_out = Engine::ALL.map(|engine| left_out(engine, said, layers_with_experts(text)));
+    let layers = layers_with_experts(text);
+    let [vllm, sglang] = Engine::ALL.map(|engine| left_out(engine, said, &layers));
+    let left_out = [vllm?, sglang?];
     if left_out == [LeftOut::Everywhere; 2] {
         return Ok(Quantised::default());
     }
-    if is_of_four_bits(config, text, said) {
-        return Ok(Quantised::unserved("experts of FP4 (expert_dtype)"));
-    }
-    let quantised = stored(said)?;
+    let quantised = match stored(said) {
+        _ if is_of_four_bits(config, text, said) => Quantised::unserved("experts of FP4 (expert_dtype)"),
+        Ok(quantised) => quantised,
+        Err(unread) if left_out.contains(&LeftOut::Everywhere) => {
+            Quantised { unread: Some(unread), ..Quantised::default() }
+        }
+        Err(unread) => return Err(unread),
+    };
     let is_fp8 = field(said, "quant_method").and_then(Json::as_str) == Some("fp8");
     let has_finer_blocks = is_fp8 && quantised.storage.block_shape.is_some();
     Ok(Quantised { left_out, has_finer_blocks, leaves_shared_out: leaves_shared_out(said), ..quantised })

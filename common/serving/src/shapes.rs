@@ -56,7 +56,7 @@ fn counted(ranks: u32) -> String {
 
 impl Model {
     /// The layers of one rank: several where the engine gives some ranks an expert more than others, where a model has two kinds of
-    /// experts, and where those of some layers are not quantised.
+    /// experts, and where those of some layers are not quantised; these alone where the engine reads no config file for the others.
     ///
     /// # Errors
     /// What does not divide, that the engine does not spread a model so, or that it reads no config file for such weights.
@@ -69,13 +69,19 @@ impl Model {
                 self.topk, self.experts
             ));
         }
-        if let Some(found) = self.quantised.unserved.found(engine) {
-            return Err(format!(
-                "{name}: found {found}: {engine} reads no config file for such experts, expected others, or --dtype if they are stored otherwise"
-            ));
-        }
         let left_out = self.quantised.left_out(engine);
-        let (is_quantised, is_plain) = (left_out != LeftOut::Everywhere, left_out != LeftOut::Nowhere);
+        let (mut is_quantised, is_plain) = (left_out != LeftOut::Everywhere, left_out != LeftOut::Nowhere);
+        if let Some(unread) = self.quantised.unread.as_ref().filter(|_| is_quantised) {
+            return Err(format!("{name}: {}: found {}, expected {}", unread.field, unread.found, unread.expected));
+        }
+        if let Some(found) = self.quantised.unserved.found(engine).filter(|_| is_quantised) {
+            if !is_plain {
+                return Err(format!(
+                    "{name}: found {found}: {engine} reads no config file for such experts, expected others, or --dtype if they are stored otherwise"
+                ));
+            }
+            is_quantised = false;
+        }
         let kinds = [Some((self.experts, self.intermediate)), self.second];
         let mut shapes: Vec<MoeShape> = Vec::new();
         for (experts, size) in kinds.into_iter().flatten() {
@@ -102,6 +108,15 @@ impl Model {
             }
         }
         Ok(shapes)
+    }
+
+    /// What is to be told where the engine reads a file for some of the layers alone.
+    pub(crate) fn note(&self, engine: Engine) -> Option<String> {
+        let found = self.quantised.unserved.found(engine)?;
+        let is_some = self.quantised.left_out(engine) == LeftOut::Somewhere;
+        is_some.then(|| {
+            format!("{}: found {found} in some layers: {engine} reads no config file for these, but for the others, of 16 bits", self.called)
+        })
     }
 
     fn rule(&self) -> Rule {

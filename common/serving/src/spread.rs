@@ -41,7 +41,8 @@ pub struct Further {
 const OF_DENSE: &str = "; bluefin serving shapes --gemms tells its products with block-quantised weights";
 
 impl Spread {
-    /// All models over all ranks, each layer once. Told with it is why models can not be spread over some of the ranks, a line for each.
+    /// All models over all ranks, each layer once. Told with it is why models can not be spread over some of the ranks, and which have layers
+    /// besides for which the engine reads no file, a line for each.
     ///
     /// # Errors
     /// If a model can be spread over none of the ranks, or has nothing of what is asked for, and that the engine has no files for second products.
@@ -76,6 +77,7 @@ impl Spread {
             if let Some((_, reason)) = refused.first().filter(|_| refused.len() == ranks.len()) {
                 return Err(reason.clone());
             }
+            left_out.extend(model.note(engine).filter(|_| model.has_experts()));
             left_out.extend(refused.iter().map(|(Ranks { tp, ep }, reason)| format!("tp={tp} ep={ep}: {reason}")));
         }
         Ok((all, left_out))

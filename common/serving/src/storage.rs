@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::engine::{Engine, Precision};
 use crate::excluded::LeftOut;
+use crate::unread::Unread;
 
 /// Type and scales of a layer's weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -32,6 +33,8 @@ pub struct Quantised {
     pub leaves_shared_out: bool,
     /// Which engines compute such experts by other kernels, or not at all.
     pub unserved: Unserved,
+    /// What is read nowhere here, where an engine leaves all experts in 16 bits, so that it need not be read for that engine.
+    pub unread: Option<Unread>,
 }
 
 /// Experts for which an engine reads no config file.

@@ -214,6 +214,42 @@ fn layers_that_are_not_quantised_have_files_of_their_own() {
     assert_eq!(of("\"model.layers.4.mlp.experts\"", Engine::SGLANG), [fp8]);
 }
 
+/// Layers of 16 bits have a file, though the engine reads none for the others.
+#[test]
+fn layers_that_are_not_quantised_have_files_beside_those_that_have_none() {
+    let of = |said: &str, engine: Engine| {
+        let head = format!("{{\"num_hidden_layers\": 6, \"quantization_config\": {{{said}}}, ");
+        let model = model(&QWEN3.replacen('{', &head, 1), AskedType::Auto)?;
+        let shapes = model.moes(engine, Ranks { tp: 1, ep: 1 }, Maker::Nvidia)?;
+        Ok::<_, String>((shapes.iter().map(|shape| shape.storage.dtype).collect::<Vec<_>>(), model.note(engine)))
+    };
+    for said in [
+        r#""quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["model.layers.4.mlp.experts*"]"#,
+        r#""quant_method": "quark", "exclude": ["re:.*layers\\.5\\..*"],
+            "global_quant_config": {"weight": {"dtype": "fp4", "qscheme": "per_group"}, "input_tensors": {"dtype": "fp4"}}"#,
+    ] {
+        for engine in Engine::ALL {
+            let (types, note) = of(said, engine).unwrap();
+            assert_eq!(types, [None], "{said}");
+            assert!(note.unwrap().contains(&format!("in some layers: {engine} reads no config file for these")));
+        }
+    }
+    // All layers to vLLM, none to SGLang.
+    for (said, refused) in [
+        (
+            r#""quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["mlp.experts"]"#,
+            "found weights of NVFP4: sglang reads no config file",
+        ),
+        (
+            r#""quant_method": "modelopt", "quant_algo": "ODD", "ignore": ["mlp.experts"]"#,
+            "quantization_config.quant_method: found \"modelopt\", expected a quantisation",
+        ),
+    ] {
+        assert_eq!(of(said, Engine::VLLM), Ok((vec![None], None)));
+        assert!(of(said, Engine::SGLANG).unwrap_err().contains(refused), "{said}");
+    }
+}
+
 #[test]
 fn a_model_that_holds_another_one_has_its_sizes() {
     let inner = QWEN3.to_string();
