@@ -37,7 +37,7 @@ use crate::workers::LoadArgs;
     Triton's. The default is the engine's row without a file, the default config of the kernel of tune-gemm, what aiter and MIOpen choose without a row, and the config that \
     the program runs by without the cache. The row, the default, and the row \
     of --known are timed in turns, anew each time. FASTER and SLOWER: their intervals do not meet. Exit code 1 if a row is slower than the default, or fails, \
-    and is not replaced, and if no loader of the engine ever asks for a file of that name."
+    and is not replaced, if nothing of a file of aiter's or a find db was measured, and if no loader of the engine ever asks for a file of that name."
 )]
 pub struct VerifyArgs {
     /// Files, folders with those of an engine, or folders that are a cache of Triton's: all of one kind
@@ -55,14 +55,14 @@ pub struct VerifyArgs {
     /// Candidates of each solver, with --retune
     #[arg(long, default_value_t = ROWS, requires = "retune")]
     budget: CandidateBudget,
-    /// Devices, all of one target, as `bluefin devices` shows them
-    #[arg(long, value_name = "DEVICE", default_value = "gpu")]
-    device: String,
+    /// Devices, all of one target, as `bluefin devices` shows them [default: gpu]
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
     #[command(flatten)]
     load: LoadArgs,
-    /// Where the work is kept
-    #[arg(long, value_name = "FILE", default_value = "verify.db")]
-    state: PathBuf,
+    /// Where the work is kept [default: verify.db]
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
     /// Print as JSON
     #[arg(long)]
     json: bool,
@@ -119,13 +119,14 @@ impl VerifyArgs {
             return self.of_tools(&files, kind).await;
         }
         let mut subjects = self.subjects(&files, kind)?;
+        let named = self.device.as_deref().unwrap_or("gpu");
         let (device, compilers) =
-            tokio::try_join!(LocalDevice::find(&self.device, self.load.limits()), Compilers::probe(&["triton"], None))?;
+            tokio::try_join!(LocalDevice::find(named, self.load.limits()), Compilers::probe(&["triton"], None))?;
         let compilers = compilers.all_for(&device.target)?;
-        let architecture = arch::of(device.target.arch()).ok_or_else(|| {
-            crate::usage(format!("--device {}: found {}, expected a GPU", self.device, device.target))
-        })?;
-        let store = StoreArgs { state: Some(self.state.clone()), ..StoreArgs::default() };
+        let architecture = arch::of(device.target.arch())
+            .ok_or_else(|| crate::usage(format!("--device {named}: found {}, expected a GPU", device.target)))?;
+        let state = self.state.clone().or_else(|| Some("verify.db".into()));
+        let store = StoreArgs { state, ..StoreArgs::default() };
         let site = Site::open(&store, false, &self.admin).await?;
         let result = self.all(&Bench { site: &site, compilers, device, architecture }, &mut subjects).await;
         site.close().await;
@@ -140,9 +141,9 @@ impl VerifyArgs {
             (self.products.given(), FileKind::Products),
             (self.triton.as_ref().map(|_| "--triton"), FileKind::Cache),
         ];
-        if let Some((Some(flag), of)) = flags.into_iter().find(|(flag, of)| flag.is_some() && *of != kind) {
-            return Err(crate::usage(format!("{flag}: found {}, expected {}", kind.name(), of.name())));
-        }
+        let (device, state) = (self.device.is_some(), self.state.is_some());
+        let bench = [("--device", device), ("--state", state), ("--sustained", self.load.sustained)];
+        kind.allows(&flags, self.tools.given(), &bench)?;
         Ok((files, kind))
     }
 
@@ -150,7 +151,13 @@ impl VerifyArgs {
         let mut told = Told::default();
         for mut file in ToolFile::read_all(kind, files, self.known.as_deref(), &self.tools, self.retune)? {
             file.note().iter().for_each(|note| say!("note: {}: {note}", file.path().display()));
-            let Some(verified) = file.verify(&self.tools, self.fix).await? else { return Ok(crate::interrupted()) };
+            let verified = file.verify(&self.tools, self.fix).await;
+            let Ok(Some(verified)) = verified else {
+                told.end(self.json)?;
+                say!("stopped; of {} nothing is kept, and nothing was written", file.path().display());
+                return verified.map(|_| ExitCode::from(130));
+            };
+            verified.is_unknown().then(|| say!("{}: nothing was measured", file.path().display()));
             told.tell(file.path(), file.kernel(), verified, self.json)?;
         }
         told.end(self.json)
@@ -208,7 +215,9 @@ impl Told {
         let Verified { rows, replaced, loses } = verified;
         self.loses |= loses;
         if !json {
-            print(path, &rows)?;
+            out::line(format_args!("{}:", path.display()))?;
+            let width = rows.iter().map(Judged::width).max().unwrap_or(0).max(6);
+            rows.iter().try_for_each(|row| out::line(row.line(width)))?;
         }
         if replaced {
             let put = rows.iter().filter(|row| row.replaced_by.is_some()).count();
@@ -219,7 +228,7 @@ impl Told {
     }
 
     fn end(self, json: bool) -> anyhow::Result<ExitCode> {
-        if json {
+        if json && !self.files.is_empty() {
             out::json(&self.files)?;
         }
         Ok(if self.loses { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -263,10 +272,4 @@ impl LayerArgs {
         let read = |path: &PathBuf| LayerFile::read(path, known, sizes, source.clone());
         files.iter().map(|path| Ok(Box::new(read(path)?) as Box<dyn Subject>)).collect()
     }
-}
-
-fn print(path: &Path, rows: &[Judged]) -> anyhow::Result<()> {
-    out::line(format_args!("{}:", path.display()))?;
-    let width = rows.iter().map(Judged::width).max().unwrap_or(0).max(6);
-    rows.iter().try_for_each(|row| Ok(out::line(row.line(width))?))
 }

@@ -10,6 +10,7 @@ mod operators;
 mod processes;
 mod products;
 mod tools;
+mod tries;
 mod verdict;
 
 use std::collections::{BTreeSet, HashMap};
@@ -230,6 +231,14 @@ pub async fn verify(
         subject.write()?;
     }
     Ok(Some(Verified { rows: judged, replaced: !better.is_empty(), loses }))
+}
+
+impl Verified {
+    /// Whether no row of it can be judged.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.rows.iter().all(|row| row.worth.verdict == Verdict::Unknown)
+    }
 }
 
 impl Case {

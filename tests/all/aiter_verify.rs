@@ -118,22 +118,84 @@ fn the_rows_of_another_file_are_timed_as_well() {
 
 #[test]
 fn a_row_that_ends_its_process_fails_alone() {
-    for (fault, reason) in
-        [("fault:M=4", "SIGKILL"), ("mismatch:M=4", "mismatch: err_ratio=0.5"), ("stuck:M=4", "killed after")]
-    {
+    let cases = [
+        ("fault:M=4", "fails", "SIGKILL"),
+        ("mismatch:M=4", "fails", "mismatch: err_ratio=0.5"),
+        ("stuck:M=4", "unknown", "killed after"),
+        // It may be the machine's.
+        ("fault:M=4@twice", "unknown", "1 of 6 processes failed: "),
+    ];
+    for (fault, verdict, reason) in cases {
         let machine = Machine::new();
         let arguments = ["--json", "--turns", "6", "--limit", "2s"];
         let report = json(&expect(&mut machine.verify(&[("STAND_IN_FAULTS", fault)], &arguments), 1));
-        assert_eq!(verdicts(&report), ["faster", "slower", "fails", "unknown"], "{fault}");
+        assert_eq!(verdicts(&report), ["faster", "slower", verdict, "unknown"], "{fault}");
         let told = report[0]["rows"][2]["reason"].as_str().unwrap();
         assert!(told.contains(reason), "{fault}: {told}");
     }
     // Nothing is known of what no table tells of.
     let machine = Machine::new();
-    let report = json(&expect(&mut machine.verify(&[("STAND_IN_FAULTS", "babble")], &["--json"]), 0));
-    assert_eq!(verdicts(&report), ["unknown"; 4]);
-    let told = report[0]["rows"][0]["reason"].as_str().unwrap();
+    let output = expect(&mut machine.verify(&[("STAND_IN_FAULTS", "babble,bare-babble")], &["--json", "--fix"]), 1);
+    assert_eq!(verdicts(&json(&output)), ["unknown"; 4]);
+    let told = json(&output)[0]["rows"][0]["reason"].as_str().unwrap().to_string();
     assert!(told.starts_with("aiter did not measure the operator: exit code 0: "), "{told}");
+    assert!(text(&output.stderr).contains("a8w8_tuned_gemm.csv: nothing was measured"));
+    // What fails on all sides says nothing of rows.
+    let none = text(&expect(&mut machine.verify(&[("STAND_IN_FAULTS", "torch")], &["--fix"]), 1).stderr);
+    assert!(none.contains("nothing runs, with its rows or without: aiter did not measure the operator: exit code 1: "));
+    assert!(none.contains("No module named 'torch'"), "{none}");
+    assert_eq!(read(&machine.file()), FILE);
+}
+
+#[test]
+fn rows_stay_where_the_default_does_not_run() {
+    let fault = |fault: &str, code| {
+        let machine = Machine::new();
+        let arguments = ["--json", "--turns", "6", "--fix"];
+        let report = json(&expect(&mut machine.verify(&[("STAND_IN_FAULTS", fault)], &arguments), code));
+        let reason = report[0]["rows"][1]["reason"].as_str().unwrap().to_string();
+        assert_eq!(read(&machine.file()), FILE, "{fault}: nothing is better");
+        (verdicts(&report), reason)
+    };
+    let (verdicts, reason) = fault("bare-mismatch:M=2", 0);
+    assert_eq!(verdicts, ["faster", "faster", "tied", "unknown"]);
+    assert_eq!(reason, "without it: mismatch: err_ratio=0.5(>--errRatio=0.05)");
+    let (verdicts, reason) = fault("bare-mismatch:M=2@twice", 0);
+    assert_eq!(verdicts, ["faster", "unknown", "tied", "unknown"]);
+    assert!(reason.starts_with("without it: 2 of 6 processes failed: mismatch"), "{reason}");
+    let (verdicts, reason) = fault("mismatch:M=2,bare-mismatch:M=2", 0);
+    assert_eq!(verdicts, ["faster", "unknown", "tied", "unknown"]);
+    assert!(reason.starts_with("no side runs: mismatch"), "{reason}");
+}
+
+#[test]
+fn tables_with_long_logs_between_their_rows_are_read_whole() {
+    let machine = Machine::new();
+    let (header, _) = FILE.split_once('\n').unwrap();
+    let rows: String = (1..=20).map(|m| format!("gfx942,304,{m},64,128,torch.int8,1,0,400.0,fast,0,0,0.0\n")).collect();
+    let file = format!("{header}\n{rows}");
+    write(machine.folder.path(), "a8w8_tuned_gemm.csv", &file);
+    let output = expect(&mut machine.verify(&[("STAND_IN_LOG", "1600")], &["--json", "--turns", "6", "--fix"]), 0);
+    assert_eq!(verdicts(&json(&output)), ["faster"; 20]);
+    assert_eq!(read(&machine.file()), file);
+    // Sides without a table of their own are one process a turn.
+    assert_eq!(read(&machine.folder.path().join("state/turns")).len(), 2 * 6);
+}
+
+#[test]
+fn all_rows_of_a_shape_that_loses_go() {
+    let machine = Machine::new();
+    let file = FILE
+        .replace(",2,0,1.0,again", ",1,0,400.0,fast")
+        .replace("304,1,64,128,torch.int8,1,0,400.0", "304,2,64,128,torch.int8,2,0,480.0");
+    write(machine.folder.path(), "a8w8_tuned_gemm.csv", &file);
+    let output = expect(&mut machine.verify(&[], &["--json", "--turns", "6", "--fix"]), 0);
+    let report = json(&output);
+    let rows = report[0]["rows"].as_array().unwrap();
+    let gone = rows.iter().filter(|row| row["replaced_by"].is_string()).count();
+    let left = read(&machine.file()).lines().count();
+    assert_eq!((gone, left), (3, 3), "{report}");
+    assert!(text(&output.stderr).contains("3 rows replaced"));
 }
 
 #[test]
@@ -142,6 +204,21 @@ fn what_can_not_be_judged_is_one_error() {
     let ends = |code, command: &mut Command| text(&expect(command, code).stderr);
     let none = ends(1, &mut machine.verify(&[], &["--gpu", "gfx90a-104"]));
     assert!(none.contains("found no row for gfx90a-104 among 5, expected some"), "{none}");
+    for gpu in ["h100", "host"] {
+        let other = ends(2, &mut machine.verify(&[], &["--gpu", gpu]));
+        assert!(other.contains("expected a GPU of AMD's, such as gfx942-304"), "{gpu}: {other}");
+    }
+    for flag in [["--device", "gpu:5"], ["--state", "x.db"]] {
+        let told = ends(2, &mut machine.verify(&[], &flag));
+        let expected =
+            format!("{}: found a file of aiter's, expected files whose rows bluefin launches itself", flag[0]);
+        assert!(told.contains(&expected), "{told}");
+    }
+    assert!(ends(2, &mut machine.verify(&[], &["--limit", "0s"])).contains("expected some time"));
+    write(machine.folder.path(), "E=8,N=7168,device_name=X.json", "{}");
+    let mut layer = bluefin();
+    layer.current_dir(machine.folder.path()).args(["verify", "E=8,N=7168,device_name=X.json", "--turns", "9"]);
+    assert!(ends(2, &mut layer).contains("--turns: found a config file of vLLM or SGLang, expected a file of aiter's"));
     let retune = ends(2, &mut machine.verify(&[], &["--retune"]));
     assert!(retune.contains("--retune: found a file of aiter's, expected another one"), "{retune}");
     let hidden = ends(2, &mut machine.verify(&[], &["--hidden", "64"]));

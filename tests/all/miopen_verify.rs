@@ -1,17 +1,20 @@
 //! `bluefin verify` of find dbs, with a stand-in for MIOpenDriver that fails in the ways in which it fails.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
 use bluefin_common::problem::{Direction, Problem, driver};
 use bluefin_miopen::key::FindDbKey;
 use bluefin_stand_ins::{Registered, program, solvers, wrap};
+use bluefin_test_support::hip::HipMachine;
 use serde_json::Value;
 
 use crate::common::{bluefin, expect, json, text, write};
 
 const SYSTEM: &str = "gfx90a68.HIP.fdb.txt";
+const GPU: [&str; 2] = ["--gpu", "gfx90a-104"];
 const USER: &str = "gfx90a68.HIP.3_3_0_stand-in.ufdb.txt";
 
 /// The key of a convolution of that many pictures, and the solvers that the stand-in has for it, the first of which it takes by itself.
@@ -124,13 +127,18 @@ fn what_fails_is_told_and_what_says_nothing_is_unknown() {
     };
     let report = with("crash/driver-row", 1);
     assert_eq!(verdicts(&report), ["fails"; 3]);
-    assert!(report[0]["rows"][0]["reason"].as_str().unwrap().starts_with("killed by SIGABRT"), "{report}");
-    assert_eq!(verdicts(&with("hang/driver-immediate", 1)), ["fails"; 3]);
-    let report = with("empty-output/driver-immediate", 0);
+    let reason = report[0]["rows"][0]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("MIOpenDriver told no time: killed by SIGABRT"), "{report}");
+    assert_eq!(verdicts(&with("hang/driver-immediate", 1)), ["unknown"; 3]);
+    let report = with("empty-output/driver-immediate", 1);
     assert_eq!(verdicts(&report), ["unknown"; 3]);
     let reason = report[0]["rows"][0]["reason"].as_str().unwrap();
     assert!(reason.starts_with("MIOpenDriver told no time: exit code 0: "), "{reason}");
-    assert_eq!(verdicts(&with("negative-time/driver-immediate", 0)), ["unknown"; 3]);
+    assert_eq!(verdicts(&with("negative-time/driver-immediate", 1)), ["unknown"; 3]);
+
+    let crash = [("STAND_IN_FAULTS", "crash/driver-immediate")];
+    let none = text(&expect(&mut machine.verify(SYSTEM, &crash, &["--fix"]), 1).stderr);
+    assert!(none.contains("nothing runs, with its rows or without: MIOpenDriver told no time: killed by"), "{none}");
 
     let name = "gfx942130.HIP.fdb.txt";
     std::fs::rename(machine.path(SYSTEM), machine.path(name)).unwrap();
@@ -146,4 +154,115 @@ fn what_fails_is_told_and_what_says_nothing_is_unknown() {
     write(machine.folder.path(), SYSTEM, "");
     let empty = text(&expect(&mut machine.verify(SYSTEM, &[], &[]), 1).stderr);
     assert!(empty.contains("found no row, expected some"), "{empty}");
+}
+
+#[test]
+fn rows_stay_where_a_failure_is_the_machines_or_the_defaults() {
+    let machine = Machine::new(SYSTEM);
+    let read = || std::fs::read_to_string(machine.path(SYSTEM)).unwrap();
+    let default = [("STAND_IN_FAULTS", "crash/driver-default")];
+    let report = json(&expect(&mut machine.verify(SYSTEM, &default, &["--json", "--fix"]), 0));
+    assert_eq!(verdicts(&report), ["faster"; 3]);
+    let reason = report[0]["rows"][1]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("without it: MIOpenDriver told no time: killed by SIGABRT"), "{reason}");
+    std::fs::create_dir(machine.path("state")).unwrap();
+    let state = machine.path("state");
+    let once = [("STAND_IN_FAULTS", "disk-io/driver-row"), ("STAND_IN_STATE", state.to_str().unwrap())];
+    let report = json(&expect(&mut machine.verify(SYSTEM, &once, &["--json", "--fix"]), 1));
+    assert_eq!(verdicts(&report), ["unknown"; 3]);
+    let reason = report[0]["rows"][0]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("1 of 6 processes failed: "), "{reason}");
+    assert_eq!(read(), rows().concat());
+}
+
+#[test]
+fn all_lines_of_a_key_are_one_row() {
+    let machine = Machine::new(SYSTEM);
+    let [faster, slower, same] = rows();
+    let file = [&*slower, &faster, &slower, &same].concat();
+    write(machine.folder.path(), SYSTEM, &file);
+    let output = expect(&mut machine.verify(SYSTEM, &[], &["--json", "--fix"]), 0);
+    assert_eq!(verdicts(&json(&output)), ["slower", "faster", "default"]);
+    assert!(text(&output.stderr).contains("1 keys come twice: MIOpen takes the first"));
+    assert_eq!(std::fs::read_to_string(machine.path(SYSTEM)).unwrap(), [faster, same].concat());
+}
+
+#[test]
+fn a_known_row_is_a_line_of_its_own() {
+    let machine = Machine::new(SYSTEM);
+    let [faster, slower, same] = rows();
+    write(machine.folder.path(), SYSTEM, [&*faster, &slower, &same].concat().trim_end());
+    let (key, _) = slower.split_once('=').unwrap();
+    let (_, solvers) = convolution(1);
+    let best = solvers.iter().min_by(|a, b| a.time_ms(key, "").total_cmp(&b.time_ms(key, ""))).unwrap();
+    write(machine.folder.path(), "known.fdb.txt", &line(key, best));
+    let report = json(&expect(&mut machine.verify(SYSTEM, &[], &["--json", "--known", "known.fdb.txt"]), 1));
+    let known = report[0]["rows"][1]["known"]["median_ms"].as_f64().unwrap();
+    assert!((known - best.time_ms(key, "")).abs() < 1e-5, "{report}");
+}
+
+#[test]
+fn processes_see_the_gpu_and_all_that_is_installed() {
+    let machine = Machine::new(SYSTEM);
+    let seen = machine.path("seen");
+    let real = wrap(machine.folder.path(), &program("MIOpenDriver"), &[]);
+    let script = format!(
+        "#!/bin/sh\n(echo gpu $HIP_VISIBLE_DEVICES; ls \"$MIOPEN_SYSTEM_DB_PATH\") > '{}'\nexec '{}' \"$@\"\n",
+        seen.display(),
+        real.display()
+    );
+    let driver = machine.path("bin/seen");
+    std::fs::write(&driver, script).unwrap();
+    std::fs::set_permissions(&driver, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::create_dir_all(machine.path("share/miopen/db")).unwrap();
+    for name in ["gfx90a68.db.txt", "gfx90a_metadata.tn.model", SYSTEM] {
+        write(&machine.path("share/miopen/db"), name, "");
+    }
+    let command = |name: &str| {
+        let mut command = bluefin();
+        command.current_dir(machine.folder.path()).args(["verify", name, "--turns", "6"]);
+        command.arg("--miopen-driver").arg(&driver).env("HIP_VISIBLE_DEVICES", "3");
+        command.env("BLUEFIN_KFD_TOPOLOGY", machine.path("none")).env_remove("ROCR_VISIBLE_DEVICES");
+        command
+    };
+    let told = text(&expect(command(SYSTEM).args(GPU), 1).stderr);
+    assert!(told.contains("MIOpen's other files are those of ") && told.contains("share/miopen/db"), "{told}");
+    let found = std::fs::read_to_string(&seen).unwrap();
+    let expected = ["gpu 3", "gfx90a68.HIP.fdb.txt", "gfx90a68.db.txt", "gfx90a_metadata.tn.model"];
+    assert!(expected.iter().all(|line| found.lines().any(|other| other == *line)), "{found}");
+
+    // What is found in the machine is shown, and counts more than what is said.
+    let two = HipMachine::new("gfx942-304,gfx90a-104");
+    let here = |gpu: &str, visible: &str| {
+        let mut command = command(SYSTEM);
+        command.envs(two.environment()).env("HIP_VISIBLE_DEVICES", visible).args(["--gpu", gpu]);
+        command
+    };
+    let twice = |gpu: &str, visible: &str| text(&expect(&mut here(gpu, visible), 2).stderr);
+    assert!(
+        twice("gfx950-256", "")
+            .contains("--gpu: found gfx950-256, expected one of this machine: gfx942-304, gfx90a-104")
+    );
+    assert!(twice("gfx90a-104", "0").contains("--gpu: found gfx90a-104, expected one of this machine: gfx942-304"));
+    assert!(twice("gfx90a-104", "7").contains("HIP_VISIBLE_DEVICES: found 7, expected GPUs of this machine"));
+    expect(&mut here("gfx90a-104", ""), 1);
+    let found = std::fs::read_to_string(&seen).unwrap();
+    assert!(found.starts_with(&format!("gpu {}\n", two.uuid(1))), "{found}");
+
+    // Of users' files MIOpen reads those of its version.
+    std::fs::create_dir_all(machine.path("include/miopen")).unwrap();
+    let version = |minor: u32| {
+        let fields = format!("_MAJOR 3\n#define MIOPEN_VERSION_MINOR {minor}\n#define MIOPEN_VERSION_PATCH 0");
+        let header = format!("#define MIOPEN_VERSION{fields}\n#define MIOPEN_VERSION_TWEAK stand-in\n");
+        write(&machine.path("include/miopen"), "version.h", &header);
+    };
+    write(machine.folder.path(), USER, &rows().concat());
+    version(4);
+    let other = text(&expect(command(USER).args(GPU), 1).stderr);
+    assert!(
+        other.contains("expected gfx90a68.HIP.3_4_0_stand-in.ufdb.txt: MIOpen 3.4.0.stand-in reads no other"),
+        "{other}"
+    );
+    version(3);
+    assert!(text(&expect(command(USER).args(GPU), 1).stdout).contains("FASTER"));
 }

@@ -1,13 +1,22 @@
-//! What is said of files whose rows other programs launch: where those programs are, and how often they do.
+//! What is said of files whose rows other programs launch: where those programs are, on which GPU, and how often they do.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context as _;
+use bluefin_common::arch::{self, Vendor};
+use bluefin_common::kfd;
 use bluefin_common::target::Target;
+use bluefin_miopen::detect::{self, Gpu};
 use humantime::parse_duration;
 
-use crate::aiter::tune::local_target;
 use crate::machine::evaluators::AiterArgs;
+use crate::usage;
+
+/// What shows a process some of the GPUs, and what does so below it, by which those are counted anew.
+pub(super) const VISIBLE: &str = "HIP_VISIBLE_DEVICES";
+const BELOW: &str = "ROCR_VISIBLE_DEVICES";
 
 /// The flags that say it.
 #[derive(clap::Args)]
@@ -20,17 +29,83 @@ pub struct ToolArgs {
     /// The GPU whose rows are judged, such as gfx942-304 [default: that of this machine]
     #[arg(long, value_name = "GPU")]
     gpu: Option<Target>,
-    /// Processes that time each side of a row, in turns
-    #[arg(long, value_name = "TIMES", default_value_t = 7, value_parser = clap::value_parser!(u32).range(6..=99))]
-    pub(super) turns: u32,
-    /// Longest time of a shape in a process
-    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_duration)]
-    pub(super) limit: Duration,
+    /// Processes that time each side of a row, in turns [default: 7]
+    #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(6..=99))]
+    turns: Option<u32>,
+    /// Longest time of a shape in a process of its own; several in one have twice that [default: 30m]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    limit: Option<Duration>,
+}
+
+/// A GPU, and what shows it to a process.
+#[derive(Clone)]
+pub(super) struct Shown {
+    pub target: Target,
+    /// What [`VISIBLE`] is to be, where that is known.
+    pub devices: Option<OsString>,
 }
 
 impl ToolArgs {
-    /// The GPU.
-    pub(super) fn target(&self) -> anyhow::Result<Target> {
-        self.gpu.clone().map_or_else(|| local_target(&self.aiter), Ok)
+    /// The first of its flags that is there.
+    #[must_use]
+    pub fn given(&self) -> Option<&'static str> {
+        let flags =
+            [("--gpu", self.gpu.is_some()), ("--turns", self.turns.is_some()), ("--limit", self.limit.is_some())];
+        flags.into_iter().find_map(|(flag, given)| given.then_some(flag))
     }
+
+    pub(super) fn turns(&self) -> u32 {
+        self.turns.unwrap_or(7)
+    }
+
+    pub(super) fn limit(&self) -> Duration {
+        self.limit.unwrap_or(Duration::from_secs(1800))
+    }
+
+    /// The GPU that is named, else the first that this machine has and shows.
+    ///
+    /// # Errors
+    /// If it is not AMD's, this machine has others alone, or none is known.
+    pub(super) fn gpu(&self) -> anyhow::Result<Shown> {
+        let named = self.gpu.as_ref();
+        if let Some(named) = named.filter(|named| arch::vendor(named.arch()) != Some(Vendor::Amd)) {
+            return Err(usage(format!("--gpu: found {named}, expected a GPU of AMD's, such as gfx942-304")));
+        }
+        let variable = |name| std::env::var_os(name).filter(|text| !text.is_empty());
+        let (said, all) = (variable(VISIBLE), detect::gpus(&kfd::topology()));
+        let here = match &said {
+            // Numbers are of what is left.
+            _ if variable(BELOW).is_some() => Vec::new(),
+            None => all.clone(),
+            Some(said) => shown(&all, &said.to_string_lossy()),
+        };
+        if let Some(said) = said.as_ref().filter(|_| here.is_empty() && !all.is_empty() && variable(BELOW).is_none()) {
+            return Err(usage(format!("{VISIBLE}: found {}, expected GPUs of this machine", said.to_string_lossy())));
+        }
+        let devices = |gpu: &Gpu| if gpu.uuid.is_empty() { gpu.index.to_string() } else { gpu.uuid.clone() };
+        let of = |gpu: &Gpu| Shown { target: gpu.target.clone(), devices: Some(devices(gpu).into()) };
+        match (named, here.first()) {
+            (None, Some(first)) => Ok(of(first)),
+            (None, None) => {
+                let first = self.aiter.gpus(None)?.into_iter().next().context("--gpu: no GPU in this machine")?;
+                Ok(Shown { target: first.target, devices: said })
+            }
+            (Some(named), None) => Ok(Shown { target: named.clone(), devices: said }),
+            (Some(named), Some(_)) => here.iter().find(|gpu| gpu.target == *named).map(of).ok_or_else(|| {
+                let found: Vec<String> = here.iter().map(|gpu| gpu.target.to_string()).collect();
+                usage(format!("--gpu: found {named}, expected one of this machine: {}", found.join(", ")))
+            }),
+        }
+    }
+}
+
+/// The GPUs that a variable shows, by number or UUID; what is unknown ends the list, as it does for the runtime.
+fn shown(all: &[Gpu], said: &str) -> Vec<Gpu> {
+    let named = |name: &str| all.iter().find(|gpu| gpu.index.to_string() == name || gpu.uuid == name).cloned();
+    said.split(',').map_while(|name| named(name.trim())).collect()
+}
+
+fn some_time(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    if time.is_zero() { Err("expected some time".to_string()) } else { Ok(time) }
 }

@@ -1,31 +1,34 @@
 //! MIOpen's find dbs: what MIOpen launches by a row and what it launches without it, in turns. MIOpenDriver asks for it as a program does
 //! (immediate mode), in processes of their own, whose databases are the file with the row or without it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use bluefin_common::files::FileSet;
 use bluefin_common::problem::Problem;
 use bluefin_common::shutdown;
-use bluefin_common::target::Target;
+use bluefin_exporter::install::MiopenVersion;
 use bluefin_miopen::Tool;
-use bluefin_miopen::db::find_db::{FindEntry, scan};
+use bluefin_miopen::db::find_db::{FindEntry, scan, write_record};
 use bluefin_miopen::detect::{self, ROCM};
 use bluefin_miopen::driver::{Params, arguments};
 use bluefin_miopen::place::Place;
-use bluefin_miopen::process::{self, Ended, Run, Watch, describe};
+use bluefin_miopen::process::{self, Run, Watch};
 use bluefin_serving::files::name_of;
 use serde_json::{Map, Value as Json, json};
 
-use super::verdict::{Time, Verdict, Worth};
+use super::asked::{Shown, VISIBLE};
+use super::tries::{Tries, Try, replace, take_out, untold, verified};
+use super::verdict::{Verdict, Worth};
 use super::{Judged, Verified, beside};
 
 /// What the name of a user's find db ends with, and that of one which is installed with MIOpen.
 const USER: &str = ".ufdb.txt";
 const SYSTEM: &str = ".fdb.txt";
+/// Where MIOpen is installed with its databases.
+const DATABASES: &str = "share/miopen/db";
 /// Launches of a process: the first is not counted.
 const LAUNCHES: &str = "11";
 /// What takes the place of a row that loses.
@@ -38,32 +41,25 @@ pub struct FindFile {
     rows: Vec<Entry>,
     known: Vec<Entry>,
     driver: PathBuf,
+    gpu: Shown,
+    /// Of a file that is installed with MIOpen: where the others are.
+    others: Option<PathBuf>,
 }
 
 /// A row.
 struct Entry {
-    line: u64,
+    /// All lines with its key: MIOpen takes the first.
+    lines: BTreeSet<u64>,
     key: String,
     problem: Option<Problem>,
     entries: Vec<FindEntry>,
 }
 
-/// What came of a process.
-enum Came {
-    /// Microseconds, and the solver that was launched.
-    Launched(f64, String),
-    Failed(String),
-    /// It says nothing that can be read.
-    Nothing(String),
-}
-
 /// A side of a row.
 #[derive(Default)]
 struct Side {
-    samples_us: Vec<f64>,
+    tries: Tries,
     solver: String,
-    failure: Option<String>,
-    unread: Option<String>,
 }
 
 impl FindFile {
@@ -72,10 +68,11 @@ impl FindFile {
     ///
     /// # Errors
     /// If one can not be read, is for another GPU or has no row, and if there is no MIOpenDriver.
-    pub fn read(path: &Path, known: Option<&Path>, target: &Target, driver: Option<&Path>) -> anyhow::Result<Self> {
-        let name = name_of(path);
+    pub(super) fn read(path: &Path, known: Option<&Path>, gpu: &Shown, driver: Option<&Path>) -> anyhow::Result<Self> {
+        let (name, target) = (name_of(path), &gpu.target);
         let (base, known) = (target.db_basename(), beside(known, &name));
-        if !name.starts_with(&format!("{base}.HIP.")) || !(name.ends_with(USER) || name.ends_with(SYSTEM)) {
+        let is_user = name.ends_with(USER);
+        if !name.starts_with(&format!("{base}.HIP.")) || !(is_user || name.ends_with(SYSTEM)) {
             bail!(
                 "{}: found the name {name}, expected {base}.HIP{SYSTEM} or {base}.HIP.<version>{USER}, a find db of convolutions for {target}; --gpu says another GPU",
                 path.display()
@@ -86,10 +83,30 @@ impl FindFile {
             bail!("{}: found no row, expected some", path.display());
         }
         let known = known.map(|other| rows_of(&other)).transpose()?.unwrap_or_default();
-        let Some(driver) = detect::find(Tool::MiopenDriver, driver, Path::new(ROCM)) else {
-            bail!("--miopen-driver: found no MIOpenDriver, expected its path");
+        let Some(found) = detect::find(Tool::MiopenDriver, driver, Path::new(ROCM)) else {
+            match driver {
+                Some(driver) => {
+                    bail!("--miopen-driver: {}: found no such file, expected MIOpenDriver", driver.display())
+                }
+                None => bail!("--miopen-driver: found no MIOpenDriver, expected its path"),
+            }
         };
-        Ok(Self { path: path.to_path_buf(), text, rows, known, driver })
+        let program = found.canonicalize().unwrap_or_else(|_| found.clone());
+        let root = program.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+        let version = detect::miopen_version(root).and_then(|text| text.parse::<MiopenVersion>().ok());
+        if let Some(version) = version.filter(|_| is_user) {
+            let expected = format!("{base}.{}{USER}", version.user_suffix("HIP"));
+            if name != expected {
+                bail!(
+                    "{}: found the name {name}, expected {expected}: MIOpen {version} reads no other, and --miopen-driver says another one",
+                    path.display()
+                );
+            }
+        }
+        let installed = Some(root.join(DATABASES)).filter(|folder| folder.is_dir());
+        let here = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let others = (!is_user).then(|| installed.unwrap_or_else(|| here.to_path_buf()));
+        Ok(Self { path: path.to_path_buf(), text, rows, known, driver: found, gpu: gpu.clone(), others })
     }
 
     /// Where it is.
@@ -98,160 +115,156 @@ impl FindFile {
         &self.path
     }
 
+    /// What was left aside, and what else MIOpen reads.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let twice = self.rows.iter().filter(|entry| entry.lines.len() > 1).count();
+        let twice =
+            (twice > 0).then(|| format!("{twice} keys come twice: MIOpen takes the first, and the others go with it"));
+        let others =
+            self.others.as_ref().map(|folder| format!("MIOpen's other files are those of {}", folder.display()));
+        let notes: Vec<String> = twice.into_iter().chain(others).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
+    }
+
     /// Times what is launched by the rows and without them, in `turns`, and takes those that lose out of the file if `fix`. `None`: a signal
     /// interrupted it.
     ///
     /// # Errors
-    /// If MIOpenDriver does not start, or a file can not be written.
+    /// If MIOpenDriver does not start, it fails with all rows and without them, or a file can not be written.
     pub async fn verify(&mut self, turns: u32, limit: Duration, fix: bool) -> anyhow::Result<Option<Verified>> {
         let signal = shutdown::on_signal()?;
         let Some(judged) = signal.run_until_cancelled(self.judge(turns, limit)).await else { return Ok(None) };
         let mut judged = judged?;
-        let mut taken_out = BTreeSet::new();
-        for (entry, row) in self.rows.iter().zip(&mut judged) {
-            if fix && row.worth.verdict.loses() && row.worth.default.is_some() {
-                row.replaced_by = Some(NONE.to_string());
-                taken_out.insert(entry.line);
-            }
+        let keys: Vec<&str> = self.rows.iter().map(|entry| &*entry.key).collect();
+        let lost = if fix { take_out(&keys, &mut judged, NONE) } else { BTreeSet::new() };
+        if !lost.is_empty() {
+            let lost = self.rows.iter().filter(|entry| lost.contains(&&*entry.key));
+            let lines: BTreeSet<u64> = lost.flat_map(|entry| entry.lines.iter().copied()).collect();
+            replace(&self.path, self.text.as_bytes(), without(&self.text, &lines).as_bytes())?;
         }
-        let loses = judged.iter().any(|row| row.worth.verdict.loses() && row.replaced_by.is_none());
-        if !taken_out.is_empty() {
-            self.text = without(&self.text, &taken_out);
-            self.write()?;
-        }
-        Ok(Some(Verified { rows: judged, replaced: !taken_out.is_empty(), loses }))
+        Ok(Some(verified(judged)))
     }
 
     async fn judge(&self, turns: u32, limit: Duration) -> anyhow::Result<Vec<Judged>> {
         let mut judged = Vec::with_capacity(self.rows.len());
+        let mut dead: Vec<Option<String>> = Vec::new();
         for entry in &self.rows {
             let worth = match &entry.problem {
                 None => Worth::unknown("no convolution has such a key"),
                 Some(problem) => match arguments(problem, Params::Take) {
                     Err(error) => Worth::unknown(&format!("MIOpenDriver has no words for {error}")),
-                    Ok(words) => self.worth(entry, &asked(words), turns, limit).await?,
+                    Ok(words) => {
+                        let (worth, reason) = self.worth(entry, &asked(words), turns, limit).await?;
+                        dead.push(reason);
+                        worth
+                    }
                 },
             };
             judged.push(entry.judged(worth));
         }
+        let dead: Option<Vec<String>> = dead.into_iter().collect();
+        if let Some(reason) = dead.as_deref().and_then(<[_]>::first) {
+            bail!("{}: nothing runs, with its rows or without: {reason}", self.path.display());
+        }
         Ok(judged)
     }
 
-    /// One row, by processes with it, without it, and with the one that is known.
-    async fn worth(&self, entry: &Entry, words: &[OsString], turns: u32, limit: Duration) -> anyhow::Result<Worth> {
-        let line = BTreeSet::from([entry.line]);
-        let without_row = without(&self.text, &line);
+    /// One row, by processes with it, without it, and with the one that is known; and why no side runs, if none does.
+    async fn worth(
+        &self,
+        entry: &Entry,
+        words: &[OsString],
+        turns: u32,
+        limit: Duration,
+    ) -> anyhow::Result<(Worth, Option<String>)> {
+        let mut without_row = without(&self.text, &entry.lines);
         let mut texts = vec![self.text.clone(), without_row.clone()];
         if let Some(known) = self.known.iter().find(|known| known.key == entry.key) {
-            texts.push(format!("{without_row}{}\n", known.text()));
+            if !without_row.is_empty() && !without_row.ends_with('\n') {
+                without_row.push('\n');
+            }
+            texts.push(format!("{without_row}{}", known.text()?));
         }
         let mut sides: Vec<(Place, String, Side)> = Vec::new();
         for text in texts {
             sides.push((self.place().context("folders of MIOpenDriver")?, text, Side::default()));
         }
+        let mut dead = None;
         for turn in 0..turns {
             // Neither side is always the first.
             let count = sides.len();
             for at in 0..count {
                 let at = if turn % 2 == 0 { at } else { count - 1 - at };
                 let Some((place, text, side)) = sides.get_mut(at) else { continue };
-                if side.failure.is_none() && side.unread.is_none() {
-                    side.take(self.process(place, text, words, limit).await?);
+                if side.tries.is_open(turns) {
+                    let (came, solver) = self.process(place, text, words, limit).await?;
+                    side.tries.add(came);
+                    side.solver = solver.unwrap_or_else(|| std::mem::take(&mut side.solver));
                 }
+            }
+            if turn == 0 && sides.iter().all(|(_, _, side)| side.tries.dead().is_some()) {
+                dead = sides.first().and_then(|(_, _, side)| side.tries.dead().map(str::to_string));
+                sides.iter_mut().for_each(|(_, _, side)| side.tries.give_up());
             }
         }
         let mut sides = sides.into_iter().map(|(_, _, side)| side);
-        let (own, default, known) = (sides.next().unwrap_or_default(), sides.next(), sides.next());
-        let time = |side: Option<&Side>| {
-            side.filter(|it| it.failure.is_none()).and_then(|it| Time::of_samples(&it.samples_us))
-        };
-        let (default_time, known_time) = (time(default.as_ref()), time(known.as_ref()));
-        if let Some(reason) = &own.unread {
-            return Ok(Worth::unknown(reason));
+        let (own, default, known) = (sides.next().unwrap_or_default(), sides.next().unwrap_or_default(), sides.next());
+        let known = known.map(|known| known.tries.came(turns));
+        let mut worth = Worth::between(&own.tries.came(turns), &default.tries.came(turns), known.as_ref());
+        if worth.time.is_none() {
+            return Ok((worth, dead));
         }
-        let own_time = match (&own.failure, time(Some(&own))) {
-            (Some(reason), _) => Err(reason.clone()),
-            (None, Some(time)) => Ok(time),
-            (None, None) => return Ok(Worth::unknown("nothing was timed")),
-        };
-        let mut worth = Worth::between(own_time, default_time, known_time);
-        let fastest = entry.fastest().map(|entry| &*entry.solver);
-        if worth.time.is_some() && default.is_some_and(|default| default.solver == own.solver) {
+        if worth.default.is_some() && default.solver == own.solver {
             worth.verdict = Verdict::Default;
         }
-        if worth.time.is_some() && fastest.is_some_and(|solver| solver != own.solver) {
+        if entry.fastest().is_some_and(|entry| *entry.solver != *own.solver) {
             worth.reason = Some(format!("MIOpen launches {}", own.solver));
         }
-        Ok(worth)
+        if entry.entries.iter().all(|entry| *entry.solver != *own.solver) {
+            // It reads another file, or can not launch what the row says.
+            worth.verdict = Verdict::Unknown;
+        }
+        Ok((worth, None))
     }
 
-    /// A place whose databases are those beside the file, where it is installed with MIOpen.
+    /// A place whose databases are those that are installed with MIOpen, but for the file.
     fn place(&self) -> std::io::Result<Place> {
         let mut place = Place::new(None)?;
         place.set("MIOPEN_FIND_ENFORCE", "1");
-        if name_of(&self.path).ends_with(USER) {
-            return Ok(place);
-        }
+        self.gpu.devices.iter().for_each(|devices| place.set(VISIBLE, devices));
+        let Some(others) = &self.others else { return Ok(place) };
         let folder = place.path().join("system-db");
         std::fs::create_dir(&folder)?;
         let name = name_of(&self.path);
-        let base = name.split('.').next().unwrap_or_default().to_string();
-        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        for other in std::fs::read_dir(std::path::absolute(parent)?)?.flatten() {
-            let other_name = other.file_name().to_string_lossy().into_owned();
-            if other_name != name && other_name.split('.').next() == Some(&base) {
-                std::os::unix::fs::symlink(other.path(), folder.join(&other_name))?;
+        for other in std::fs::read_dir(std::path::absolute(others)?)?.flatten() {
+            if other.file_name() != *name {
+                std::os::unix::fs::symlink(other.path(), folder.join(other.file_name()))?;
             }
         }
         place.set("MIOPEN_SYSTEM_DB_PATH", folder);
         Ok(place)
     }
 
-    async fn process(&self, place: &Place, text: &str, words: &[OsString], limit: Duration) -> anyhow::Result<Came> {
-        let name = name_of(&self.path);
-        let folder = if name.ends_with(USER) { place.user_db() } else { place.path().join("system-db") };
-        std::fs::write(folder.join(&name), text).with_context(|| folder.display().to_string())?;
+    /// What a process tells, and which solver it launched.
+    async fn process(
+        &self,
+        place: &Place,
+        text: &str,
+        words: &[OsString],
+        limit: Duration,
+    ) -> anyhow::Result<(Try, Option<String>)> {
+        let folder = if self.others.is_none() { place.user_db() } else { place.path().join("system-db") };
+        std::fs::write(folder.join(name_of(&self.path)), text).with_context(|| folder.display().to_string())?;
         let mut command = vec![self.driver.clone().into_os_string()];
         command.extend(words.iter().cloned());
         let run = Run { command, environment: place.environment(), folder: place.path().to_path_buf(), output: None };
         let watch = Watch { time: limit, silence: limit, ..Watch::default() };
         let ran = process::run(&run, &watch).await.context("MIOpenDriver does not start")?;
-        let how = match &ran.ended {
-            Ended::Exited(status) => describe(*status),
-            Ended::OutOfTime | Ended::Silent => format!("killed after {} s", ran.took.as_secs()),
-            Ended::TooLarge => "killed: it wrote too much".to_string(),
-            Ended::Killed(reason) => bail!("MIOpenDriver was killed: {reason}"),
-        };
-        let words: Vec<&str> = ran.tail.lines().rev().filter(|line| !line.trim().is_empty()).take(3).collect();
-        let words: Vec<&str> = words.into_iter().rev().collect();
-        let told = format!("{how}: {}", words.join(" | "));
-        Ok(match read(&ran.tail) {
-            _ if !ran.is_success() => Came::Failed(told),
-            Some((us, solver)) => Came::Launched(us, solver),
-            None => Came::Nothing(format!("MIOpenDriver told no time: {told}")),
+        Ok(match read(&ran.tail).filter(|_| ran.is_success()) {
+            Some((us, solver)) => (Try::Timed(us), Some(solver)),
+            None => (untold(&ran, 3, "MIOpenDriver told no time"), None),
         })
-    }
-
-    fn write(&self) -> anyhow::Result<()> {
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut files = FileSet::new(folder)?;
-        let beside = files.add(&name_of(&self.path))?;
-        std::fs::write(&beside, &self.text).with_context(|| self.path.display().to_string())?;
-        files.commit()?;
-        Ok(())
-    }
-}
-
-impl Side {
-    fn take(&mut self, came: Came) {
-        match came {
-            Came::Launched(us, solver) => {
-                self.samples_us.push(us);
-                self.solver = solver;
-            }
-            Came::Failed(reason) => self.failure = Some(reason),
-            Came::Nothing(reason) => self.unread = Some(reason),
-        }
     }
 }
 
@@ -262,15 +275,17 @@ impl Entry {
     }
 
     /// As a line of a file.
-    fn text(&self) -> String {
-        let entry = |it: &FindEntry| format!("{}:{},{},{}", it.solver, it.time_ms, it.workspace, it.algorithm);
-        let entries: Vec<String> = self.entries.iter().map(entry).collect();
-        format!("{}={}", self.key, entries.join(";"))
+    fn text(&self) -> anyhow::Result<String> {
+        let mut line = Vec::new();
+        write_record(&self.key, &self.entries, &mut line)?;
+        Ok(String::from_utf8(line)?)
     }
 
     fn judged(&self, worth: Worth) -> Judged {
         let solver = self.fastest().map_or("none", |entry| &*entry.solver).to_string();
-        let says = |it: &FindEntry| (it.solver.to_string(), json!(it.time_ms));
+        // As many digits as it has, not as many as a wider number.
+        let time_ms = |it: &FindEntry| it.time_ms.to_string().parse::<f64>().ok();
+        let says = |it: &FindEntry| (it.solver.to_string(), json!({ "time_ms": time_ms(it) }));
         Judged {
             key: Map::from_iter([("key".to_string(), json!(self.key))]),
             row: Json::Object(self.entries.iter().map(says).collect()),
@@ -289,16 +304,18 @@ fn rows_of(path: &Path) -> anyhow::Result<Vec<Entry>> {
 /// The text of a file, and its rows; of a key that comes twice the first one, as MIOpen takes it.
 fn rows(path: &Path) -> anyhow::Result<(String, Vec<Entry>)> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    let (mut rows, mut seen) = (Vec::new(), BTreeSet::new());
+    let (mut rows, mut lines): (Vec<Entry>, BTreeMap<&str, BTreeSet<u64>>) = (Vec::new(), BTreeMap::new());
+    for (number, line) in (1..).zip(text.lines()) {
+        let key = line.split_once('=').map_or("", |(key, _)| key);
+        lines.entry(key).or_default().insert(number);
+    }
     scan(&path.display().to_string(), text.as_bytes(), |record| {
-        if seen.insert(record.text.to_string()) {
-            rows.push(Entry {
-                line: record.line,
-                key: record.text.to_string(),
-                problem: record.key.and_then(|key| key.problem().ok()).map(Problem::Conv),
-                entries: record.entries,
-            });
-        }
+        rows.push(Entry {
+            lines: lines.remove(record.text).unwrap_or_else(|| BTreeSet::from([record.line])),
+            key: record.text.to_string(),
+            problem: record.key.and_then(|key| key.problem().ok()).map(Problem::Conv),
+            entries: record.entries,
+        });
     })?;
     Ok((text, rows))
 }

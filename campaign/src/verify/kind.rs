@@ -64,6 +64,27 @@ impl FileKind {
         }
     }
 
+    /// Refuses flags that say nothing of such files: each of `named` is of one kind, `tools` of what other programs launch, and `bench` of what
+    /// bluefin launches itself.
+    ///
+    /// # Errors
+    /// If one is there.
+    pub fn allows(
+        self,
+        named: &[(Option<&str>, Self)],
+        tools: Option<&str>,
+        bench: &[(&str, bool)],
+    ) -> anyhow::Result<()> {
+        let named = named.iter().filter(|(_, of)| *of != self).find_map(|(flag, of)| Some(((*flag)?, of.name())));
+        let tools = tools.filter(|_| !self.is_of_tools()).map(|flag| (flag, "a file of aiter's or a find db"));
+        let bench = bench.iter().find(|(_, given)| *given && self.is_of_tools());
+        let bench = bench.map(|(flag, _)| (*flag, "files whose rows bluefin launches itself"));
+        match named.or(tools).or(bench) {
+            None => Ok(()),
+            Some((flag, expected)) => Err(usage(format!("{flag}: found {}, expected {expected}", self.name()))),
+        }
+    }
+
     /// Whether other programs launch what rows say.
     #[must_use]
     pub const fn is_of_tools(self) -> bool {

@@ -6,19 +6,19 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use bluefin_aiter::{Key, Row, Sheet, SheetKind, Table, Value, View};
-use bluefin_common::files::FileSet;
 use bluefin_common::scratch::Scratch;
 use bluefin_common::shutdown;
 use bluefin_common::target::Target;
 use bluefin_serving::files::name_of;
 use serde_json::{Map, Value as Json, json};
 
-use super::asked::ToolArgs;
-use super::processes::{Measured, Side, Sides};
-use super::verdict::{Time, Worth};
+use super::asked::{Shown, ToolArgs};
+use super::processes::{Caller, Side, Sides};
+use super::tries::{Tries, replace, take_out, verified};
+use super::verdict::Worth;
 use super::{Judged, Verified, beside};
 
-/// Shapes of one process: as many as the end of what it prints tells of.
+/// Shapes of one process.
 const SHAPES: usize = 24;
 /// What takes the place of a row that loses.
 const NONE: &str = "no row, so that aiter chooses";
@@ -26,6 +26,10 @@ const NONE: &str = "no row, so that aiter chooses";
 /// A tuned file of one of aiter's operators.
 pub struct OperatorFile {
     sheet: Sheet,
+    /// Its bytes, as they were read.
+    was: Vec<u8>,
+    caller: Caller,
+    gpu: Shown,
     known: Option<Sheet>,
     rows: Vec<Entry>,
     /// Rows of other GPUs.
@@ -46,8 +50,9 @@ impl OperatorFile {
     /// Reads a file, and the other one that `known` names, or that has its name in the folder that `known` is.
     ///
     /// # Errors
-    /// If one can not be read, is no tuned file of a family whose operator aiter's tuners call, or has no row for the GPU.
-    pub fn read(path: &Path, known: Option<&Path>, target: &Target) -> anyhow::Result<Self> {
+    /// If one can not be read, is no tuned file of a family whose operator this aiter's tuners call, or has no row for the GPU.
+    pub(super) fn read(path: &Path, known: Option<&Path>, args: &ToolArgs, gpu: &Shown) -> anyhow::Result<Self> {
+        let target = &gpu.target;
         let sheet = Sheet::read(path, None)?;
         let family = sheet.family;
         if sheet.kind == SheetKind::Untuned || family.tuner.is_none() {
@@ -65,7 +70,8 @@ impl OperatorFile {
                 path.display()
             );
         }
-        Ok(Self { sheet, known, rows, others })
+        let (was, caller) = (sheet.table.to_bytes(), Caller::find(args, family)?);
+        Ok(Self { sheet, was, caller, gpu: gpu.clone(), known, rows, others })
     }
 
     /// Where it is.
@@ -89,34 +95,26 @@ impl OperatorFile {
     /// Times operators with the rows and without them, and takes out of the file those that lose if `fix`. `None`: a signal interrupted it.
     ///
     /// # Errors
-    /// If aiter takes no such file by a variable, its tuner does not start, or the file can not be written.
+    /// If the tuner does not start, nothing runs on any side, or the file can not be written.
     pub async fn verify(&mut self, args: &ToolArgs, fix: bool) -> anyhow::Result<Option<Verified>> {
         let signal = shutdown::on_signal()?;
-        let target = args.target()?;
-        let Some(worths) = signal.run_until_cancelled(self.judge(args, &target)).await else { return Ok(None) };
+        let Some(worths) = signal.run_until_cancelled(self.judge(args)).await else { return Ok(None) };
         let worths = worths?;
         let mut judged: Vec<Judged> = self.rows.iter().zip(worths).map(|(entry, worth)| entry.judged(worth)).collect();
-        let mut taken_out = BTreeSet::new();
-        for (entry, row) in self.rows.iter().zip(&mut judged) {
-            let has_better = row.worth.verdict.loses() && row.worth.default.is_some();
-            if fix && has_better {
-                row.replaced_by = Some(NONE.to_string());
-                taken_out.insert(entry.key.clone());
-            }
-        }
-        let loses = judged.iter().any(|row| row.worth.verdict.loses() && row.replaced_by.is_none());
-        if !taken_out.is_empty() {
+        let keys: Vec<&Key> = self.rows.iter().map(|entry| &entry.key).collect();
+        let lost = if fix { take_out(&keys, &mut judged, NONE) } else { BTreeSet::new() };
+        if !lost.is_empty() {
             let lines: BTreeSet<u64> =
-                self.rows.iter().filter(|entry| taken_out.contains(&entry.key)).map(|entry| entry.line).collect();
+                self.rows.iter().filter(|entry| lost.contains(&&entry.key)).map(|entry| entry.line).collect();
             self.sheet.table.rows.retain(|row| !lines.contains(&row.line));
-            self.write()?;
+            replace(self.path(), &self.was, &self.sheet.table.to_bytes())?;
         }
-        Ok(Some(Verified { rows: judged, replaced: !taken_out.is_empty(), loses }))
+        Ok(Some(verified(judged)))
     }
 
     /// What each row is worth.
-    async fn judge(&self, args: &ToolArgs, target: &Target) -> anyhow::Result<Vec<Worth>> {
-        let family = self.sheet.family;
+    async fn judge(&self, args: &ToolArgs) -> anyhow::Result<Vec<Worth>> {
+        let target = &self.gpu.target;
         let folder = Scratch::new("bluefin-verify-").context("folder of temporary files")?;
         let own: BTreeSet<u64> = self.rows.iter().map(|entry| entry.line).collect();
         let mut with = self.sheet.table.clone();
@@ -130,27 +128,21 @@ impl OperatorFile {
             table.rows.extend(of_gpu.into_iter().map(|(row, _)| row.clone()));
             tables.push((Side::Known, table));
         }
-        let sides = Sides::new(args, family, folder.path(), &tables)?;
+        let sides = Sides::new(args, &self.caller, &self.gpu, folder.path(), &tables)?;
         let mut seen = BTreeSet::new();
         let firsts: Vec<&Entry> = self.rows.iter().filter(|entry| seen.insert(entry.key.clone())).collect();
-        let mut measured: BTreeMap<(Side, Key), Measured> = BTreeMap::new();
+        let mut measured: BTreeMap<(Side, Key), Tries> = BTreeMap::new();
         for batch in firsts.chunks(SHAPES) {
             let shapes: Vec<(Key, Vec<(String, String)>)> =
                 batch.iter().map(|entry| (entry.key.clone(), entry.shape.clone())).collect();
             measured.extend(sides.measure(&shapes, &known_keys).await?);
         }
-        let mut told = BTreeSet::new();
-        Ok(self.rows.iter().map(|entry| worth(entry, &measured, told.insert(entry.key.clone()))).collect())
-    }
-
-    fn write(&self) -> anyhow::Result<()> {
-        let path = self.path();
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut files = FileSet::new(folder)?;
-        let beside = files.add(&name_of(path))?;
-        std::fs::write(&beside, self.sheet.table.to_bytes()).with_context(|| path.display().to_string())?;
-        files.commit()?;
-        Ok(())
+        let dead: Option<Vec<&str>> = measured.values().map(Tries::dead).collect();
+        if let Some(reason) = dead.as_deref().and_then(<[_]>::first) {
+            bail!("{}: nothing runs, with its rows or without: {reason}", self.path().display());
+        }
+        let (turns, mut told) = (args.turns(), BTreeSet::new());
+        Ok(self.rows.iter().map(|entry| worth(entry, &measured, turns, told.insert(entry.key.clone()))).collect())
     }
 }
 
@@ -207,21 +199,13 @@ fn columns(sheet: &Sheet) -> impl Iterator<Item = &str> {
 }
 
 /// A row against the operator without it.
-fn worth(entry: &Entry, measured: &BTreeMap<(Side, Key), Measured>, is_first: bool) -> Worth {
+fn worth(entry: &Entry, measured: &BTreeMap<(Side, Key), Tries>, turns: u32, is_first: bool) -> Worth {
     if !is_first {
         return Worth::unknown("another row of the file has its shape");
     }
-    let of = |side| measured.get(&(side, entry.key.clone()));
-    let time = |side| of(side).and_then(|it| Time::of_samples(&it.samples_us));
-    match of(Side::With) {
-        None => Worth::unknown("nothing was measured"),
-        Some(Measured { unmeasured: Some(reason), .. }) => Worth::unknown(reason),
-        Some(Measured { failure: Some(reason), .. }) => {
-            Worth::between(Err(reason.clone()), time(Side::Without), time(Side::Known))
-        }
-        Some(_) => match time(Side::With) {
-            Some(own) => Worth::between(Ok(own), time(Side::Without), time(Side::Known)),
-            None => Worth::unknown("too few times"),
-        },
-    }
+    let of = |side| measured.get(&(side, entry.key.clone())).map(|tries| tries.came(turns));
+    let (Some(own), Some(default)) = (of(Side::With), of(Side::Without)) else {
+        return Worth::unknown("nothing was measured");
+    };
+    Worth::between(&own, &default, of(Side::Known).as_ref())
 }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use bluefin_aiter::{Family, Key, Row, Table, Tuner, operator};
-use bluefin_miopen::process::{self, Ended, Run, Watch, describe};
+use bluefin_miopen::process::{self, Run, Watch};
 
-use super::asked::ToolArgs;
+use super::asked::{Shown, ToolArgs, VISIBLE};
+use super::tries::{Tries, Try, untold};
 
 /// Where aiter's Python has the variables that name its files.
 const VARIABLES: &str = "aiter/jit/core.py";
@@ -16,6 +17,8 @@ const VARIABLES: &str = "aiter/jit/core.py";
 const MODULES: (&str, &str) = ("aiter/jit", "AITER_JIT_DIR");
 /// Makes aiter build the modules of operators anew, from what it built of them before.
 const REBUILD: (&str, &str) = ("AITER_REBUILD", "2");
+/// Bytes kept of what a tuner prints: the table with all that lies between its rows.
+const PRINTED: usize = 1 << 20;
 
 /// By which rows an operator is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,28 +31,24 @@ pub(super) enum Side {
     Known,
 }
 
-/// What an operator took for a shape.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Measured {
-    /// Microseconds from end to end, of each process.
-    pub samples_us: Vec<f64>,
-    /// Why it has no time, or no more: what it computes is wrong, or it takes its process with it.
-    pub failure: Option<String>,
-    /// Why nothing is known of it: aiter has no way to call the operator.
-    pub unmeasured: Option<String>,
-}
-
 /// A shape: what tells it from others, and its cells by name.
 pub(super) type Shape = (Key, Vec<(String, String)>);
+
+/// How aiter calls the operator of a family.
+#[derive(Clone)]
+pub(super) struct Caller {
+    family: &'static Family,
+    tuner: &'static Tuner,
+    /// The variable that names the file of rows.
+    variable: String,
+}
 
 /// The sides of one file.
 pub(super) struct Sides<'a> {
     args: &'a ToolArgs,
-    family: &'static Family,
-    tuner: &'static Tuner,
+    caller: &'a Caller,
+    gpu: &'a Shown,
     folder: &'a Path,
-    /// The variable that names the file of rows.
-    variable: String,
     /// Each with its file of rows, and its folder of modules.
     sides: Vec<(Side, PathBuf, PathBuf)>,
 }
@@ -64,17 +63,10 @@ impl Side {
     }
 }
 
-impl<'a> Sides<'a> {
-    /// Writes the files of the sides into `folder`. Modules begin with links to those that aiter has.
-    ///
+impl Caller {
     /// # Errors
-    /// If this aiter has no variable for such files, or a file can not be written.
-    pub(super) fn new(
-        args: &'a ToolArgs,
-        family: &'static Family,
-        folder: &'a Path,
-        tables: &[(Side, Table)],
-    ) -> anyhow::Result<Self> {
+    /// If this aiter has no variable for such files or no tuner of the family, or there is no such Python.
+    pub(super) fn find(args: &ToolArgs, family: &'static Family) -> anyhow::Result<Self> {
         let root = &args.aiter.aiter;
         let source = root.join(VARIABLES);
         let text = std::fs::read_to_string(&source).with_context(|| format!("--aiter: {}", source.display()))?;
@@ -90,6 +82,30 @@ impl<'a> Sides<'a> {
         if !script.is_file() {
             bail!("--aiter: {}: found no such file, expected aiter's tuner", script.display());
         }
+        let program = PathBuf::from(args.aiter.program());
+        if program.is_absolute() && !program.is_file() {
+            bail!("--python: {}: found no such file, expected a Python", program.display());
+        }
+        Ok(Self { family, tuner, variable })
+    }
+}
+
+impl<'a> Sides<'a> {
+    /// Writes the files of the sides into `folder`. Modules begin with links to those that aiter has.
+    ///
+    /// # Errors
+    /// If a file can not be written, or has a name that aiter takes for two.
+    pub(super) fn new(
+        args: &'a ToolArgs,
+        caller: &'a Caller,
+        gpu: &'a Shown,
+        folder: &'a Path,
+        tables: &[(Side, Table)],
+    ) -> anyhow::Result<Self> {
+        if folder.as_os_str().as_encoded_bytes().contains(&b':') {
+            bail!("TMPDIR: found {}, expected a folder without a colon, at which aiter splits", folder.display());
+        }
+        let root = &args.aiter.aiter;
         let built = std::env::var_os(MODULES.1).map_or_else(|| root.join(MODULES.0), PathBuf::from);
         let built = std::path::absolute(&built).unwrap_or(built);
         let mut sides = Vec::new();
@@ -105,7 +121,7 @@ impl<'a> Sides<'a> {
             }
             sides.push((*side, rows, modules));
         }
-        Ok(Self { args, family, tuner, folder, variable, sides })
+        Ok(Self { args, caller, gpu, folder, sides })
     }
 
     /// What operators take for shapes, on each side. Those that `known` lacks are not asked for on that side.
@@ -113,55 +129,57 @@ impl<'a> Sides<'a> {
         &self,
         shapes: &[Shape],
         known: &BTreeSet<Key>,
-    ) -> anyhow::Result<BTreeMap<(Side, Key), Measured>> {
-        let mut measured: BTreeMap<(Side, Key), Measured> = BTreeMap::new();
-        for turn in 0..self.args.turns {
+    ) -> anyhow::Result<BTreeMap<(Side, Key), Tries>> {
+        let turns = self.args.turns();
+        let mut measured: BTreeMap<(Side, Key), Tries> = BTreeMap::new();
+        for turn in 0..turns {
             // Neither side is always the first.
             let mut order: Vec<_> = self.sides.iter().collect();
             if turn % 2 == 1 {
                 order.reverse();
             }
             for (side, rows, modules) in order {
+                let came = |key: &Key| measured.get(&(*side, key.clone()));
                 let is_open = |(key, _): &&Shape| {
-                    let came = measured.get(&(*side, key.clone()));
                     let is_asked = *side != Side::Known || known.contains(key);
-                    is_asked && came.is_none_or(|came| came.failure.is_none() && came.unmeasured.is_none())
+                    is_asked && came(key).is_none_or(|came| came.is_open(turns))
                 };
-                let open: Vec<&Shape> = shapes.iter().filter(is_open).collect();
-                if open.is_empty() {
-                    continue;
-                }
-                for (key, came) in self.turn(&open, rows, modules, turn == 0).await? {
-                    let all = measured.entry((*side, key)).or_default();
-                    all.samples_us.extend(came.samples_us);
-                    all.failure = all.failure.take().or(came.failure);
-                    all.unmeasured = all.unmeasured.take().or(came.unmeasured);
-                }
+                let has_failed = |(key, _): &&Shape| came(key).is_some_and(Tries::has_failed);
+                let (alone, together): (Vec<&Shape>, Vec<&Shape>) = shapes.iter().filter(is_open).partition(has_failed);
+                let told = self.turn(&together, &alone, rows, modules, turn == 0).await?;
+                told.into_iter().for_each(|(key, came)| measured.entry((*side, key)).or_default().add(came));
+            }
+            if turn == 0 {
+                give_up(&mut measured, shapes);
             }
         }
         Ok(measured)
     }
 
-    /// One process for all shapes, and one for each of which that says nothing: another shape may have ended it. All processes of the first
-    /// turn build the modules that they need: links are to modules with other rows.
+    /// One process for all shapes, and one for each of which that says nothing: another shape may have ended it. Those that failed before are
+    /// `alone` at once. All processes of the first turn build the modules that they need: links are to modules with other rows.
     async fn turn(
         &self,
-        shapes: &[&Shape],
+        together: &[&Shape],
+        alone: &[&Shape],
         rows: &Path,
         modules: &Path,
         build: bool,
-    ) -> anyhow::Result<Vec<(Key, Measured)>> {
-        let (mut came, _) = self.process(shapes, rows, modules, build).await?;
-        let mut all = Vec::with_capacity(shapes.len());
-        for shape in shapes {
-            let measured = match came.remove(&shape.0) {
-                Some(measured) => measured,
+    ) -> anyhow::Result<Vec<(Key, Try)>> {
+        let mut came = match together {
+            [] => BTreeMap::new(),
+            shapes => self.process(shapes, rows, modules, build).await?.0,
+        };
+        let mut all = Vec::with_capacity(together.len() + alone.len());
+        for shape in together.iter().chain(alone) {
+            let told = match came.remove(&shape.0) {
+                Some(told) => told,
                 None => {
-                    let (mut alone, end) = self.process(&[*shape], rows, modules, build).await?;
-                    alone.remove(&shape.0).unwrap_or(end)
+                    let (mut told, end) = self.process(&[*shape], rows, modules, build).await?;
+                    told.remove(&shape.0).unwrap_or(end)
                 }
             };
-            all.push((shape.0.clone(), measured));
+            all.push((shape.0.clone(), told));
         }
         Ok(all)
     }
@@ -173,14 +191,14 @@ impl<'a> Sides<'a> {
         rows: &Path,
         modules: &Path,
         build: bool,
-    ) -> anyhow::Result<(BTreeMap<Key, Measured>, Measured)> {
+    ) -> anyhow::Result<(BTreeMap<Key, Try>, Try)> {
         let input = self.folder.join("in.csv");
         let columns = shapes.first().map_or(&[][..], |(_, cells)| cells.as_slice());
         let mut table = Table::new(&input, columns.iter().map(|(column, _)| column.as_str()));
         table.rows.extend(shapes.iter().map(|(_, cells)| Row::of(cells.iter().map(|(_, cell)| cell.as_str()))));
         std::fs::write(&input, table.to_bytes()).with_context(|| input.display().to_string())?;
-        let mut command = vec![self.args.aiter.program(), self.tuner.script.into()];
-        command.extend(self.tuner.arguments.iter().map(OsString::from));
+        let mut command = vec![self.args.aiter.program(), self.caller.tuner.script.into()];
+        command.extend(self.caller.tuner.arguments.iter().map(OsString::from));
         command.extend([
             "-i".into(),
             input.into(),
@@ -188,40 +206,26 @@ impl<'a> Sides<'a> {
             self.folder.join("out.csv").into(),
             "--run_config".into(),
         ]);
-        let time = self.args.limit.saturating_mul(1 + u32::try_from(shapes.len()).unwrap_or(u32::MAX - 1));
+        // One that hangs costs the others no more: they are called again alone.
+        let time = self.args.limit().saturating_mul(if shapes.len() > 1 { 2 } else { 1 });
         let run = Run {
             command,
             environment: self.environment(rows, modules, build),
             folder: self.args.aiter.aiter.clone(),
             output: None,
         };
-        let watch = Watch { time, silence: time, ..Watch::default() };
+        let watch = Watch { time, silence: time, tail_bytes: PRINTED, ..Watch::default() };
         let ran = process::run(&run, &watch).await.context("aiter's tuner does not start")?;
-        let how = match &ran.ended {
-            Ended::Exited(status) => describe(*status),
-            Ended::OutOfTime | Ended::Silent => format!("killed after {} s", ran.took.as_secs()),
-            Ended::TooLarge => "killed: it wrote too much".to_string(),
-            Ended::Killed(reason) => bail!("aiter's tuner was killed: {reason}"),
-        };
-        let told = operator::read(self.family, &ran.tail);
-        let words: Vec<&str> = ran.tail.lines().rev().filter(|line| !line.trim().is_empty()).take(4).collect();
-        let words: Vec<&str> = words.into_iter().rev().collect();
-        let reason = format!("aiter did not measure the operator: {how}: {}", words.join(" | "));
         // It ends well too where aiter has no way to call the operator, or prints what is no table.
-        let end = if ran.is_success() {
-            Measured { unmeasured: Some(reason), ..Measured::default() }
-        } else {
-            Measured { failure: Some(reason), ..Measured::default() }
-        };
-        let measured = |it: operator::Operator| match it.us {
-            Some(us) => Measured { samples_us: vec![us], ..Measured::default() },
-            None => {
-                Measured { failure: it.reason.or_else(|| Some("it has no time".to_string())), ..Measured::default() }
-            }
+        let end = untold(&ran, 4, "aiter did not measure the operator");
+        let tried = |it: operator::Operator| match (it.us, it.reason) {
+            (Some(us), _) => Try::Timed(us),
+            (None, Some(reason)) => Try::Failed(reason),
+            (None, None) => Try::Unmeasured("it has no time".to_string()),
         };
         let asked: BTreeSet<&Key> = shapes.iter().map(|(key, _)| key).collect();
-        let told = told.into_iter().filter(|(key, _)| asked.contains(key));
-        Ok((told.map(|(key, it)| (key, measured(it))).collect(), end))
+        let told = operator::read(self.caller.family, &ran.tail).into_iter().filter(|(key, _)| asked.contains(key));
+        Ok((told.map(|(key, it)| (key, tried(it))).collect(), end))
     }
 
     /// That of this process, without what is bluefin's.
@@ -230,11 +234,22 @@ impl<'a> Sides<'a> {
         let mut variables: BTreeMap<OsString, OsString> = own.collect();
         variables.insert("TMPDIR".into(), self.folder.into());
         variables.insert(MODULES.1.into(), modules.into());
-        variables.insert((&self.variable).into(), rows.into());
+        variables.insert((&self.caller.variable).into(), rows.into());
+        variables.extend(self.gpu.devices.iter().map(|devices| (VISIBLE.into(), devices.clone())));
         if build {
             variables.insert(REBUILD.0.into(), REBUILD.1.into());
         }
         variables.into_iter().collect()
+    }
+}
+
+/// Asks no more of shapes that nothing runs for on any side.
+fn give_up(measured: &mut BTreeMap<(Side, Key), Tries>, shapes: &[Shape]) {
+    for (key, _) in shapes {
+        let is_dead = |(_, tries): (&(Side, Key), &Tries)| tries.dead().is_some();
+        if measured.iter().filter(|((_, of), _)| of == key).all(is_dead) {
+            measured.iter_mut().filter(|((_, of), _)| of == key).for_each(|(_, tries)| tries.give_up());
+        }
     }
 }
 

@@ -37,11 +37,10 @@ impl ToolFile {
                 "--retune: found {found}, expected another one: `bluefin {verb}` searches for its rows"
             )));
         }
-        let target = args.target()?;
-        let driver = args.miopen_driver.as_deref();
+        let (gpu, driver) = (args.gpu()?, args.miopen_driver.as_deref());
         let read = |path: &PathBuf| match kind {
-            FileKind::Operators => OperatorFile::read(path, known, &target).map(Box::new).map(Self::Operators),
-            _ => FindFile::read(path, known, &target, driver).map(Self::Finds),
+            FileKind::Operators => OperatorFile::read(path, known, args, &gpu).map(Box::new).map(Self::Operators),
+            _ => FindFile::read(path, known, &gpu, driver).map(Self::Finds),
         };
         files.iter().map(read).collect()
     }
@@ -69,7 +68,7 @@ impl ToolFile {
     pub fn note(&self) -> Option<String> {
         match self {
             Self::Operators(file) => file.note(),
-            Self::Finds(_) => None,
+            Self::Finds(file) => file.note(),
         }
     }
 
@@ -80,7 +79,7 @@ impl ToolFile {
     pub async fn verify(&mut self, args: &ToolArgs, fix: bool) -> anyhow::Result<Option<Verified>> {
         match self {
             Self::Operators(file) => file.verify(args, fix).await,
-            Self::Finds(file) => file.verify(args.turns, args.limit, fix).await,
+            Self::Finds(file) => file.verify(args.turns(), args.limit(), fix).await,
         }
     }
 }

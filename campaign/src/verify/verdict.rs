@@ -52,6 +52,17 @@ pub enum Verdict {
     Unknown,
 }
 
+/// What is known of a side of a row by processes that timed it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Came {
+    /// It runs.
+    Timed(Time),
+    /// It does not, again and again.
+    Fails(String),
+    /// Why neither is known.
+    Unmeasured(String),
+}
+
 /// What is timed for a row.
 pub(super) struct Contenders<'a> {
     /// What the row launches, or why that is nothing.
@@ -93,15 +104,16 @@ impl Time {
         Self { median_ms: timing.median_ms, low_ms, high_ms }
     }
 
-    /// Of processes that timed the same: the median lies between the least and the largest of six in 31 of 32 cases.
+    /// Of processes that timed the same. `None`: they are too few for an interval that the true median is in with little doubt.
     pub(super) fn of_samples(samples_us: &[f64]) -> Option<Self> {
         let mut sorted = samples_us.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (middle, count) = (sorted.len() / 2, sorted.len());
+        let low = outside(u32::try_from(count).ok()?)?;
         let at = |at: usize| sorted.get(at).map(|us| us / 1000.0);
         let upper = at(middle)?;
         let median_ms = if count.is_multiple_of(2) { f64::midpoint(at(middle.checked_sub(1)?)?, upper) } else { upper };
-        Some(Self { median_ms, low_ms: at(0)?, high_ms: at(count - 1)? })
+        Some(Self { median_ms, low_ms: at(low)?, high_ms: at(count - 1 - low)? })
     }
 
     /// Against that of the default: what their intervals leave open is a tie.
@@ -116,6 +128,16 @@ impl Time {
     }
 }
 
+impl Came {
+    fn time(&self) -> Option<Time> {
+        if let Self::Timed(time) = self { Some(*time) } else { None }
+    }
+
+    fn reason(&self) -> Option<&str> {
+        if let Self::Fails(reason) | Self::Unmeasured(reason) = self { Some(reason) } else { None }
+    }
+}
+
 impl Worth {
     /// Nothing is known of a row.
     pub(super) fn unknown(reason: &str) -> Self {
@@ -123,16 +145,20 @@ impl Worth {
         Self { verdict: Verdict::Unknown, time: None, default: None, known: None, regret: None, reason }
     }
 
-    /// A row by its time, or by why it has none.
-    pub(super) fn between(own: Result<Time, String>, default: Option<Time>, known: Option<Time>) -> Self {
-        let time = own.as_ref().ok().copied();
-        let verdict = match (time, default) {
-            (None, _) => Verdict::Fails,
-            (Some(time), Some(default)) => time.against(default),
+    /// A row against what there is without it. It loses where it fails and the default runs; where one of the two was not measured, nothing is known.
+    pub(super) fn between(own: &Came, default: &Came, known: Option<&Came>) -> Self {
+        let verdict = match (own, default) {
+            (Came::Timed(time), Came::Timed(default)) => time.against(*default),
+            (Came::Fails(_), Came::Timed(_)) => Verdict::Fails,
             // There is nothing to fall back to.
-            (Some(_), None) => Verdict::Faster,
+            (Came::Timed(_), Came::Fails(_)) => Verdict::Faster,
+            _ => Verdict::Unknown,
         };
-        Self { verdict, time, default, known, regret: regret(time, default, known), reason: own.err() }
+        let without = default.reason().map(|reason| format!("without it: {reason}"));
+        let reasons: Vec<String> = own.reason().map(str::to_string).into_iter().chain(without).collect();
+        let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+        let (time, default, known) = (own.time(), default.time(), known.and_then(Came::time));
+        Self { verdict, time, default, known, regret: regret(time, default, known), reason }
     }
 
     pub(super) fn of(contenders: &Contenders<'_>, outcomes: &[Outcome]) -> Self {
@@ -162,6 +188,20 @@ impl Worth {
     }
 }
 
+/// How many of so many sorted samples can be left out at each end, so that the true median lies between the others in 19 of 20 cases.
+fn outside(count: u32) -> Option<usize> {
+    let (mut chance, mut below, mut outside) = (0.5_f64.powi(i32::try_from(count).ok()?), 0.0, None);
+    for at in 0..count {
+        below += chance;
+        if 2.0 * below > 0.05 {
+            break;
+        }
+        outside = usize::try_from(at).ok();
+        chance *= f64::from(count - at) / f64::from(at + 1);
+    }
+    outside
+}
+
 /// How much slower than the best a row is.
 fn regret(time: Option<Time>, default: Option<Time>, known: Option<Time>) -> Option<f64> {
     let best = [time, default, known].into_iter().flatten().map(|time| time.median_ms).reduce(f64::min);
@@ -174,14 +214,25 @@ mod tests {
 
     #[test]
     fn samples_of_processes_have_a_median_and_an_interval() {
-        let time = Time::of_samples(&[30.0, 10.0, 20.0]).unwrap();
-        assert_eq!(time, Time { median_ms: 0.02, low_ms: 0.01, high_ms: 0.03 });
-        assert_eq!(Time::of_samples(&[10.0, 20.0]).unwrap().median_ms, 0.015);
-        assert_eq!(Time::of_samples(&[]), None);
-        let worth = Worth::between(Err("mismatch".to_string()), Some(time), None);
-        assert_eq!((worth.verdict, worth.reason.as_deref()), (Verdict::Fails, Some("mismatch")));
-        assert_eq!(Worth::between(Ok(time), None, None).verdict, Verdict::Faster);
-        assert_eq!(Worth::between(Ok(time), Some(time), None).verdict, Verdict::Tied);
+        let of = |count: u32| Time::of_samples(&(1..=count).rev().map(|at| 1000.0 * f64::from(at)).collect::<Vec<_>>());
+        assert_eq!(of(5), None, "too few");
+        assert_eq!(of(6), Some(Time { median_ms: 3.5, low_ms: 1.0, high_ms: 6.0 }));
+        assert_eq!(of(7), Some(Time { median_ms: 4.0, low_ms: 1.0, high_ms: 7.0 }));
+        assert_eq!(of(20), Some(Time { median_ms: 10.5, low_ms: 6.0, high_ms: 15.0 }), "more tell more");
+        assert!(of(99).is_some_and(|time| time.low_ms > 39.0 && time.high_ms < 61.0));
+    }
+
+    #[test]
+    fn a_row_loses_where_the_default_runs() {
+        let timed = Came::Timed(Time { median_ms: 2.0, low_ms: 1.0, high_ms: 3.0 });
+        let (fails, unmeasured) = (Came::Fails("mismatch".to_string()), Came::Unmeasured("nothing".to_string()));
+        let verdict = |own: &Came, default: &Came| Worth::between(own, default, None).verdict;
+        assert_eq!(verdict(&timed, &timed), Verdict::Tied);
+        assert_eq!((verdict(&fails, &timed), verdict(&timed, &fails)), (Verdict::Fails, Verdict::Faster));
+        for (own, default) in [(&fails, &fails), (&fails, &unmeasured), (&timed, &unmeasured), (&unmeasured, &timed)] {
+            assert_eq!(verdict(own, default), Verdict::Unknown);
+        }
+        assert_eq!(Worth::between(&fails, &fails, None).reason.as_deref(), Some("mismatch; without it: mismatch"));
     }
 
     #[test]

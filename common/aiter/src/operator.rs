@@ -57,45 +57,62 @@ impl Comparison {
     }
 }
 
-/// Reads what a tuner of `family` printed: for each shape a row of the table, its key, and why it failed if it did.
+/// Reads what a tuner of `family` printed: for each shape a row of the table, its key, and why it failed if it did. Left out is what says
+/// neither a time nor a failure, and whose table's header was not printed: nothing is known of it.
 #[must_use]
 pub fn read(family: &'static Family, printed: &str) -> Vec<(Key, Operator)> {
     let mut columns: Vec<&str> = Vec::new();
     let mut row: Option<Operator> = None;
+    let mut has_reason = false;
     let mut read: Vec<(Key, Operator)> = Vec::new();
     for line in printed.lines() {
         if let Some(text) = line.strip_prefix("keys: ") {
-            let operator = row.take().unwrap_or_else(|| Operator::failed("its row can not be read"));
-            read.push((key(family, text), operator));
-        } else if let Some(reason) = line.strip_prefix("reason: ") {
+            let operator = row.take();
+            has_reason = operator.as_ref().is_some_and(|operator| operator.us.is_none());
+            read.extend(operator.map(|operator| (key(family, text), operator)));
+        } else if let Some(reason) = line.strip_prefix("reason: ").filter(|_| has_reason) {
+            has_reason = false;
             if let Some(told) = read.last_mut().and_then(|(_, operator)| operator.reason.as_mut()) {
                 *told = format!("{told}: {reason}");
             }
         } else if line.starts_with("Shape ") && line.contains("| ") {
-            columns = line.split('|').map(str::trim).collect();
-        } else if !columns.is_empty() && line.split('|').count() == columns.len() {
-            row = Some(operator(&columns, line));
+            (columns, row) = (line.split('|').map(str::trim).collect(), None);
+        } else if let Row::Told(told) = table_row(&columns, line) {
+            row = told;
         }
     }
     read
 }
 
-/// A row of the table.
-fn operator(columns: &[&str], line: &str) -> Operator {
+/// What a line is.
+enum Row {
+    /// Something between rows.
+    Other,
+    /// A row, and what it tells if that is something.
+    Told(Option<Operator>),
+}
+
+/// A row of the table: its cells of times have times or none, and its status is a word.
+fn table_row(columns: &[&str], line: &str) -> Row {
     let cells: Vec<&str> = line.split('|').map(str::trim).collect();
     let cell =
         |name: &str| columns.iter().position(|column| *column == name).and_then(|place| cells.get(place).copied());
+    let is_time = |name| cell(name).is_none_or(|cell| matches!(cell, "N/A" | "-") || cell.parse::<f64>().is_ok());
+    let status = cell("Status").unwrap_or_default();
+    let is_word = !status.is_empty() && status.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    if cells.len() != columns.len() || !is_word || !is_time("E2E(us)") || !is_time("Kernel(us)") {
+        return Row::Other;
+    }
     let time = |name| {
         let us: Option<f64> = cell(name)?.parse().ok();
         us.filter(|us| us.is_finite() && *us > 0.0)
     };
     let (us, kernel_us) = (time("E2E(us)"), time("Kernel(us)"));
-    match (cell("Status").unwrap_or_default(), us) {
-        ("OK", Some(_)) => Operator { us, kernel_us, reason: None },
-        ("OK", None) => Operator::failed("it has no time"),
-        ("", _) => Operator::failed("its row can not be read"),
-        (status, _) => Operator::failed(status.to_lowercase()),
-    }
+    Row::Told(match (status, us) {
+        ("OK", Some(_)) => Some(Operator { us, kernel_us, reason: None }),
+        ("MISMATCH" | "ERROR", _) => Some(Operator::failed(status.to_lowercase())),
+        _ => None,
+    })
 }
 
 /// `gfx=gfx942, cu_num=304, M=1`: the columns that say something of a shape.
@@ -155,9 +172,32 @@ gfx,M,N,K,q_dtype_w
     fn a_table_without_kernels_or_rows_is_read_too() {
         let printed = "Shape | E2E(us) | Status\n(1, 2, 3) | 5.00 | OK\nkeys: M=1, N=2, K=3\nkeys: M=2, N=2, K=3\n";
         let read = read(family(), printed);
+        assert_eq!(read.len(), 1, "a key without a row tells nothing");
         assert_eq!(read[0].1, us(5.0));
-        assert_eq!(read[1].1, Operator::failed("its row can not be read"));
         assert!(super::read(family(), "Benchmark (default): no results\n").is_empty());
+    }
+
+    #[test]
+    fn what_tells_neither_a_time_nor_a_failure_is_left_out() {
+        let rows = "\
+(1, 2, 3) | 5.00 | OK
+[aiter] a | b | c
+keys: M=1, N=2, K=3
+(2, 2, 3) | nan | OK
+keys: M=2, N=2, K=3
+reason: of another
+(3, 2, 3) | N/A | SKIPPED
+keys: M=3, N=2, K=3
+(4, 2, 3) | N/A | ERROR
+[aiter] A | B | C
+keys: M=4, N=2, K=3
+reason: HIP error
+";
+        let found = read(family(), &format!("keys: M=9, N=2, K=3\nShape | E2E(us) | Status\n{rows}"));
+        let told: Vec<(String, Operator)> = found.into_iter().map(|(key, it)| (key.to_string(), it)).collect();
+        let expected = [("M=1 N=2 K=3", us(5.0)), ("M=4 N=2 K=3", Operator::failed("error: HIP error"))];
+        assert_eq!(told, expected.map(|(key, it)| (key.to_string(), it)));
+        assert!(read(family(), rows).is_empty(), "the header was cut off");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::scrub::scrub;
 use bluefin_common::control_group::ControlGroup;
 use bluefin_common::process_group::ProcessGroup;
 
-/// Bytes kept of what a tool prints; its end says why it died.
+/// Bytes kept of what a tool prints, unless somebody wants more; its end says why it died.
 const TAIL: usize = 16 << 10;
 /// Between two looks at a running tool.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -37,6 +37,8 @@ pub struct Watch {
     pub processor_counts: bool,
     /// Bytes of the file that it writes its answer to.
     pub output_bytes: u64,
+    /// Bytes kept of what it prints.
+    pub tail_bytes: usize,
     /// What the files that tell of control groups are below: `/`.
     pub root: PathBuf,
 }
@@ -49,6 +51,7 @@ impl Default for Watch {
             silence: Duration::from_secs(900),
             processor_counts: true,
             output_bytes: 512 << 20,
+            tail_bytes: TAIL,
             root: PathBuf::from("/"),
         }
     }
@@ -119,7 +122,7 @@ pub async fn run(run: &Run, watch: &Watch) -> io::Result<Ran> {
         .kill_on_drop(true)
         .spawn()?;
     let mut group = ProcessGroup::of(child.id());
-    let printed = Arc::new(Printed::default());
+    let printed = Arc::new(Printed { kept: watch.tail_bytes, ..Printed::default() });
     let mut readers = JoinSet::new();
     for pipe in [child.stdout.take().map(Pipe::Out), child.stderr.take().map(Pipe::Err)].into_iter().flatten() {
         let printed = Arc::clone(&printed);
@@ -212,6 +215,8 @@ enum Pipe {
 #[derive(Default)]
 struct Printed {
     bytes: AtomicU64,
+    /// At most so many.
+    kept: usize,
     tail: Mutex<Vec<u8>>,
 }
 
@@ -230,7 +235,7 @@ impl Printed {
                 line = rest;
             }
             // The beginning of an endless line says what it is.
-            line.truncate(TAIL);
+            line.truncate(self.kept);
         }
         self.add(&line);
     }
@@ -238,7 +243,7 @@ impl Printed {
     fn add(&self, lines: &[u8]) {
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         tail.extend(lines);
-        let excess = tail.len().saturating_sub(TAIL);
+        let excess = tail.len().saturating_sub(self.kept);
         if excess > 0 {
             let end = tail.iter().skip(excess).position(|byte| *byte == b'\n').map_or(tail.len(), |at| excess + at + 1);
             tail.drain(..end);

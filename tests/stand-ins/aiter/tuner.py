@@ -2,13 +2,15 @@
 fails in the ways in which they fail. What it finds follows from the shape alone, so that equal runs find equal rows.
 
 STAND_IN_GPU        the GPU that it says it ran on: gfx942-304
-STAND_IN_FAULTS     FAULT:COLUMN=VALUE,... for shapes with that value, FAULT for all; with @once behind it, for a shape once.
+STAND_IN_FAULTS     FAULT:COLUMN=VALUE,... for shapes with that value, FAULT for all; with @once behind it, for a shape once, @twice.
                     hang, kill, exit, unsupported, inf, wrong, zero, gpu, half, column, duplicate; of an operator with a new row:
-                    slower, mismatch, fault; of one with a row of a file that a variable names also stuck and babble
+                    slower, mismatch, fault; of one with a row of a file that a variable names also stuck and babble, and bare-mismatch
+                    and the like of one without; torch: no operator at all
 STAND_IN_STATE      a folder in which faults are remembered
 STAND_IN_SECONDS    how long a shape takes
 STAND_IN_BETTER     factor of all times
 STAND_IN_NOISE      by how much, as a share, times of operators differ from process to process, in turns
+STAND_IN_LOG        bytes that an operator logs between its row of a table and the keys
 STAND_IN_BUILD      how long it takes to build what is not in AITER_JIT_DIR; without it nothing is built
 """
 
@@ -101,22 +103,30 @@ def write(path, columns, rows):
         out.writerows([row[column] for column in columns] for row in rows)
 
 
-def faults_of(shape):
-    """The faults that are to happen to a shape."""
+def mark(fault, shape, time):
+    """Whether it happens to a shape for that time now."""
+    name = "-".join([fault] + [shape[key] for key in sorted(shape)] + [str(time)]).replace("/", "_")
+    try:
+        os.close(os.open(os.path.join(os.environ["STAND_IN_STATE"], name), os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+def faults_of(shape, bare=False):
+    """The faults that are to happen to a shape, or to its operator without a row."""
     found = []
     for text in filter(None, os.environ.get("STAND_IN_FAULTS", "").split(",")):
         fault, _, where = text.strip().partition(":")
-        where, once, _ = where.partition("@once")
+        if fault.startswith("bare-") != bare:
+            continue
+        fault = fault.removeprefix("bare-")
+        where, _, times = where.partition("@")
         column, _, value = where.partition("=")
         if where and shape.get(column) != value:
             continue
-        if once:
-            name = "-".join([fault] + [shape[key] for key in sorted(shape)]).replace("/", "_")
-            mark = os.path.join(os.environ["STAND_IN_STATE"], name)
-            try:
-                os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                continue
+        if times and not any(mark(text.split(":")[0].strip(), shape, time) for time in range(2 if times == "twice" else 1)):
+            continue
         found.append(fault)
     return found
 
@@ -180,6 +190,9 @@ def build(name):
 
 def run_config(name, shape_columns, gpu, args):
     """Measures the operator: with the rows of a file, which it is built with, or with what it has."""
+    if os.environ.get("STAND_IN_FAULTS") == "torch":
+        print("ModuleNotFoundError: No module named 'torch'", file=sys.stderr)
+        return 1
     tuned = isinstance(args.run_config, str)
     build(name.replace("_tune", "_tuned" if tuned else ""))
     noise = 1.0
@@ -199,7 +212,7 @@ def run_config(name, shape_columns, gpu, args):
     for row in shapes:
         shape = {column: row.get(column, "") for column in shape_columns}
         own = next((own for own in rows if all(own.get(column, "") == cell for column, cell in shape.items() if cell)), None)
-        faults = faults_of(shape) if tuned or own else []
+        faults = faults_of(shape, bare=not (tuned or own))
         if "stuck" in faults:
             time.sleep(3600)
         if "babble" in faults:
@@ -218,6 +231,8 @@ def run_config(name, shape_columns, gpu, args):
             us, status, reason = 20.0, "MISMATCH", "err_ratio=0.5(>--errRatio=0.05)"
         text = "(" + ", ".join(shape[column] for column in shape_columns) + ")"
         lines += [f"{text:<40} | {us:>10.2f} | {status:>8}"]
+        log = int(os.environ.get("STAND_IN_LOG", "0"))
+        lines += ["[aiter] a | b | c", "x" * log] if log else []
         keys = {"gfx": gpu[0], "cu_num": gpu[1], **shape}
         lines += ["keys: " + ", ".join(f"{key}={value}" for key, value in keys.items())]
         lines += [f"reason: {reason}"] if reason else []

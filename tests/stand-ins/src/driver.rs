@@ -71,13 +71,14 @@ pub fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Launches what MIOpen chooses. A row of a solver that fails takes the process with it.
+/// Launches what MIOpen chooses. A row of a solver that fails takes the process with it, and so does a choice without one.
 fn immediate(problem: &ConvProblem, key: &str, fault: Option<Fault>) {
     let base = database::base_name(&variable("STAND_IN_ARCH").unwrap_or_else(|| "gfx90a".into()), 104);
     let known = database::found(&base, key);
     let first = || library::solvers().find(|solver| applies(solver, problem)).map(|solver| solver.name.to_string());
     let Some(solver) = known.clone().or_else(first) else { return };
-    if known.is_some() && Faults::from_environment().of_call("driver-row", &solver, key) == Some(Fault::Crash) {
+    let step = if known.is_some() { "driver-row" } else { "driver-default" };
+    if let Some(Fault::Crash | Fault::DiskIo) = Faults::from_environment().of_call(step, &solver, key) {
         std::process::abort();
     }
     let time = library::solver(&solver).map_or(1.0, |solver| solver.time_ms(key, ""));

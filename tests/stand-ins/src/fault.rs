@@ -126,7 +126,7 @@ impl Fault {
 /// `crash` fails every call; `crash/miopen_perf_eval` those of one step; `hang:ConvAsm1x1U` those of one solver;
 /// `reson=0.1` a tenth of all. `any=0.1` fails a tenth of all calls, each in one of the ways that its step has. Which calls
 /// MIOpenDriver's steps are `driver`, `driver-alone` where it is told to tune nothing, `driver-immediate` where it launches what MIOpen chooses, and
-/// `driver-row` where that is what a find db says. Which calls
+/// `driver-row` where that is what a find db says, `driver-default` where none says anything. Which calls
 /// these are follows from seed, step, solver and problem, and from nothing else.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
