@@ -80,6 +80,14 @@ impl Specs {
     pub fn toolchains_for(&self, problems: &[Problem]) -> Vec<&str> {
         named(self.here.iter().filter(|loaded| problems.iter().any(|problem| loaded.spec.is_of(problem))))
     }
+
+    /// The solvers that `toolchain` compiles, each behind the name of its spec.
+    pub fn solvers_of(&self, toolchain: &str) -> impl Iterator<Item = (&str, &str)> {
+        let all =
+            self.here.iter().flat_map(|loaded| loaded.spec.solvers.iter().map(|solver| (&loaded.spec.name, solver)));
+        all.filter(move |(_, solver)| solver.toolchain == toolchain)
+            .map(|(spec, solver)| (spec.as_str(), solver.name.as_str()))
+    }
 }
 
 fn named<'a>(specs: impl Iterator<Item = &'a LoadedSpec>) -> Vec<&'a str> {

@@ -1,6 +1,6 @@
 //! Whether kernels for AMD GPUs are right, without one: each candidate is compiled, executed on the CPU, and compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -161,7 +161,8 @@ impl Checking {
         let (planned, plan) = planned(&*tools.store, &tools.session, problems, asked).await?;
         let jobs = planned.into_iter().flat_map(|(_, jobs)| jobs).collect();
         let (free, posed) = (Semaphore::new(slots), Mutex::new(LruCache::new(POSED)));
-        let bench = Bench { executor, tools: Arc::clone(tools), free, posed };
+        let spreading = asked.specs.solvers_of(SPREADING).map(|(spec, solver)| spreading(spec, solver)).collect();
+        let bench = Bench { executor, spreading, tools: Arc::clone(tools), free, posed };
         Ok(Self { plan, jobs, slots, mutates: false, bench: Arc::new(bench) })
     }
 
@@ -255,10 +256,17 @@ impl Tools {
 /// What all candidates share.
 struct Bench {
     executor: Executor,
+    /// The solvers whose compiler spreads values over lanes.
+    spreading: BTreeSet<(String, String)>,
     tools: Arc<Tools>,
     free: Semaphore,
     /// The tasks of the jobs in hand, with their answers: all jobs of a problem have the same.
     posed: Mutex<LruCache<Digest, Slot>>,
+}
+
+/// A spec and a solver of it.
+fn spreading(spec: &str, solver: &str) -> (String, String) {
+    (spec.to_string(), solver.to_string())
 }
 
 /// Filled by the first who needs it; the others wait for that.
@@ -274,7 +282,13 @@ impl Bench {
     async fn check(self: &Arc<Self>, job: Job, mutates: bool, done: &impl Fn(u64)) -> anyhow::Result<Vec<Checked>> {
         let Compiled { task, description, built } = self.compile_all(&job).await?;
         let (results, Said { not_deterministic, unchanged }) = match task {
-            TaskRef::Inline(task) => self.execute(*task, &built, mutates, job.toolchain == SPREADING).await?,
+            TaskRef::Inline(task) => {
+                let library = description.library.as_str();
+                let spreads = |candidate: &Candidate| self.spreading.contains(&spreading(library, &candidate.solver));
+                let of_reference = description.reference.as_ref().is_some_and(spreads);
+                let spreads: Vec<bool> = job.candidates.iter().map(spreads).collect();
+                self.execute(*task, &built, mutates, (of_reference, &spreads)).await?
+            }
             // No jobs follow here, so that none is a blob.
             TaskRef::None | TaskRef::Blob(_) => {
                 (built.into_iter().map(|built| built.and_then(|_| Err(no_task()))).collect(), Said::default())
@@ -323,16 +337,16 @@ impl Bench {
         task: Task,
         built: &[Attempt<Built>],
         mutates: bool,
-        spreads: bool,
+        (of_reference, spreads): (bool, &[bool]),
     ) -> anyhow::Result<(Vec<Attempt<Tried>>, Said)> {
         let slot = self.slot(task.encode()?.0);
-        let executor = self.executor.clone().spreading(spreads);
-        let posed = slot.get_or_try_init(|| self.pose(task, executor.clone())).await?.clone();
+        let executor = |spreads| self.executor.clone().spreading(spreads);
+        let posed = slot.get_or_try_init(|| self.pose(task, executor(of_reference))).await?.clone();
         let mut code = Vec::new();
         for built in built.iter().flatten() {
             code.push(self.code(built).await?);
         }
-        let loader = executor.clone();
+        let loader = self.executor.clone();
         let programs = self.on_cpu(move || loader.load(&code)).await?.into_iter();
         let posed: Arc<Posed> = match posed {
             Ok(posed) => posed,
@@ -349,8 +363,8 @@ impl Bench {
         let mut running = JoinSet::new();
         let compiled = built.iter().enumerate().filter_map(|(index, built)| Some((index, built.as_ref().ok()?)));
         for ((index, built), program) in compiled.zip(programs) {
-            let (bench, posed, built, executor) =
-                (Arc::clone(self), Arc::clone(&posed), built.clone(), executor.clone());
+            let (bench, posed, built) = (Arc::clone(self), Arc::clone(&posed), built.clone());
+            let executor = executor(spreads.get(index).copied().unwrap_or_default());
             running.spawn(async move {
                 let check = move || {
                     let program = program?;

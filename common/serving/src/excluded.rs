@@ -60,11 +60,17 @@ pub(crate) fn layers_with_experts(text: &Json) -> Vec<u32> {
     let number = |name: &str| field(text, name).and_then(whole);
     let every = |name: &str| number(name).filter(|step| *step > 0);
     let dense = all("mlp_only_layers");
-    let first = number("first_k_dense_replace").max(all("moe_layer_start_index").into_iter().min()).unwrap_or(0);
+    let begins =
+        [number("first_k_dense_replace"), number("num_dense_layers"), all("moe_layer_start_index").into_iter().min()];
+    let first = begins.into_iter().flatten().max().unwrap_or(0);
+    let counted = field(text, "moe_layers_enum").and_then(Json::as_str);
+    let counted: Option<Vec<u32>> =
+        counted.map(|list| list.split(',').filter_map(|at| at.trim().parse().ok()).collect());
     let last = all("moe_layer_end_index").into_iter().max().unwrap_or(u32::MAX);
     let has_flag = |layer: u32| {
         let flags = field(text, "moe_layer_freq").and_then(Json::as_array);
-        flags.is_none_or(|flags| flags.get(layer as usize).is_none_or(|flag| flag.as_u64() != Some(0)))
+        let is_off = |flag: &Json| flag.as_u64() == Some(0) || flag.as_bool() == Some(false);
+        flags.is_none_or(|flags| flags.get(layer as usize).is_none_or(|flag| !is_off(flag)))
     };
     let steps = ["decoder_sparse_step", "moe_layer_interval", "interleave_moe_layer_step"].map(every);
     let is_due = |layer: &u32| {
@@ -73,7 +79,8 @@ pub(crate) fn layers_with_experts(text: &Json) -> Vec<u32> {
     };
     let layers = 0..number("num_hidden_layers").unwrap_or(0).min(MOST_LAYERS);
     let in_range = layers.filter(|layer| (first..=last).contains(layer) && !dense.contains(layer));
-    in_range.filter(|layer| has_flag(*layer)).filter(is_due).collect()
+    let is_counted = |layer: &u32| counted.as_ref().is_none_or(|counted| counted.contains(layer));
+    in_range.filter(|layer| has_flag(*layer)).filter(is_due).filter(is_counted).collect()
 }
 
 /// Of which of these layers `quantization_config` leaves the experts in 16 bits. Without layers names of single ones count for nothing.
@@ -235,6 +242,8 @@ mod tests {
         assert_eq!(of(r#", "moe_layer_freq": [0, 1, 1, 0, 1, 1]"#), [1, 2, 4, 5]);
         assert_eq!(of(r#", "mlp_only_layers": [1], "decoder_sparse_step": 2"#), [3, 5]);
         assert_eq!(of(r#", "interleave_moe_layer_step": 2"#), [1, 3, 5]);
+        assert_eq!(of(r#", "num_dense_layers": 4, "moe_layer_freq": [true, true, true, true, false, true]"#), [5]);
+        assert_eq!(of(r#", "moe_layers_enum": "2,3, 5""#), [2, 3, 5]);
         assert_eq!(
             of(r#", "moe_layer_start_index": [2, 1], "moe_layer_end_index": [3, 4], "moe_layer_interval": 1"#),
             [1, 2, 3, 4]
