@@ -37,7 +37,7 @@ use crate::workers::LoadArgs;
     Triton's. The default is the engine's row without a file, the default config of the kernel of tune-gemm, what aiter and MIOpen choose without a row, and the config that \
     the program runs by without the cache. The row, the default, and the row \
     of --known are timed in turns, anew each time. FASTER and SLOWER: their intervals do not meet. Exit code 1 if a row is slower than the default, or fails, \
-    and is not replaced, if nothing of a file of aiter's or a find db was measured, and if no loader of the engine ever asks for a file of that name."
+    and is not replaced, if no row of a file of aiter's or a find db can be judged, and if no loader of the engine ever asks for a file of that name."
 )]
 pub struct VerifyArgs {
     /// Files, folders with those of an engine, or folders that are a cache of Triton's: all of one kind
@@ -157,7 +157,7 @@ impl VerifyArgs {
                 say!("stopped; of {} nothing is kept, and nothing was written", file.path().display());
                 return verified.map(|_| ExitCode::from(130));
             };
-            verified.is_unknown().then(|| say!("{}: nothing was measured", file.path().display()));
+            verified.is_unknown().then(|| say!("{}: no row can be judged", file.path().display()));
             told.tell(file.path(), file.kernel(), verified, self.json)?;
         }
         told.end(self.json)

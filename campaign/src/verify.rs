@@ -6,6 +6,7 @@ mod cache;
 mod finds;
 mod kind;
 mod layer;
+mod lookups;
 mod operators;
 mod processes;
 mod products;

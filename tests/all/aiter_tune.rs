@@ -153,7 +153,7 @@ fn operators_are_compared_and_decide() {
     for (reason, expected) in reasons.iter().zip([
         "with it the operator takes 500 us, without it 450 us",
         "with it mismatch: err_ratio=0.5(>--errRatio=0.05)",
-        "with it aiter did not measure the operator: killed by SIGKILL",
+        "with it aiter did not measure the operator: killed by SIGABRT",
     ]) {
         assert!(reason.starts_with(expected), "{reason}");
     }

@@ -95,7 +95,7 @@ fn rows_are_held_against_operators_without_them() {
 fn each_batch_of_shapes_is_built_by_the_rows_of_its_side() {
     let machine = Machine::new();
     let (header, _) = FILE.split_once('\n').unwrap();
-    let rows: String = (1..=25).map(|m| format!("gfx942,304,{m},64,128,torch.int8,1,0,400.0,fast,0,0,0.0\n")).collect();
+    let rows: String = (1..=25).map(|n| format!("gfx942,304,1,{n},128,torch.int8,1,0,400.0,fast,0,0,0.0\n")).collect();
     write(machine.folder.path(), "a8w8_tuned_gemm.csv", &format!("{header}\n{rows}"));
     let report = json(&expect(&mut machine.verify(&[], &["--json", "--turns", "6"]), 0));
     assert_eq!(verdicts(&report), ["faster"; 25]);
@@ -119,11 +119,13 @@ fn the_rows_of_another_file_are_timed_as_well() {
 #[test]
 fn a_row_that_ends_its_process_fails_alone() {
     let cases = [
-        ("fault:M=4", "fails", "SIGKILL"),
+        ("fault:M=4", "fails", "SIGABRT"),
         ("mismatch:M=4", "fails", "mismatch: err_ratio=0.5"),
         ("stuck:M=4", "unknown", "killed after"),
         // It may be the machine's.
-        ("fault:M=4@twice", "unknown", "1 of 6 processes failed: "),
+        ("reap:M=4", "unknown", "SIGKILL"),
+        ("mismatch:M=4@once", "unknown", "1 of 6 processes failed: "),
+        ("fault:M=4@twice", "unknown", "it runs by its row alone; with the others: aiter did not measure"),
     ];
     for (fault, verdict, reason) in cases {
         let machine = Machine::new();
@@ -139,12 +141,70 @@ fn a_row_that_ends_its_process_fails_alone() {
     assert_eq!(verdicts(&json(&output)), ["unknown"; 4]);
     let told = json(&output)[0]["rows"][0]["reason"].as_str().unwrap().to_string();
     assert!(told.starts_with("aiter did not measure the operator: exit code 0: "), "{told}");
-    assert!(text(&output.stderr).contains("a8w8_tuned_gemm.csv: nothing was measured"));
+    assert!(text(&output.stderr).contains("a8w8_tuned_gemm.csv: no row can be judged"));
     // What fails on all sides says nothing of rows.
     let none = text(&expect(&mut machine.verify(&[("STAND_IN_FAULTS", "torch")], &["--fix"]), 1).stderr);
     assert!(none.contains("nothing runs, with its rows or without: aiter did not measure the operator: exit code 1: "));
     assert!(none.contains("No module named 'torch'"), "{none}");
     assert_eq!(read(&machine.file()), FILE);
+}
+
+/// A file of these M, kernels and times.
+fn file_of(rows: &[(u32, u32, u32)]) -> String {
+    let (header, _) = FILE.split_once('\n').unwrap();
+    let row = |(m, kernel, us): &(u32, u32, u32)| {
+        format!("gfx942,304,{m},64,128,torch.int8,{kernel},0,{us}.0,kernel,0,0,0.0\n")
+    };
+    format!("{header}\n{}", rows.iter().map(row).collect::<String>())
+}
+
+#[test]
+fn a_row_that_is_not_built_goes_alone() {
+    let machine = Machine::new();
+    let fix = ["--json", "--turns", "6", "--fix"];
+    let good = [(1, 1, 400), (2, 1, 410), (4, 1, 450)];
+    write(machine.folder.path(), "a8w8_tuned_gemm.csv", &file_of(&[&good[..], &[(8, 999, 1)]].concat()));
+    let report = json(&expect(&mut machine.verify(&[], &fix), 0));
+    assert_eq!(verdicts(&report), ["faster", "faster", "tied", "fails"]);
+    let reason = |at: usize| report[0]["rows"][at]["reason"].as_str().unwrap();
+    assert!(reason(0).starts_with("timed by its row alone; with the others: "), "{report}");
+    assert!(reason(3).contains("build module_gemm_a8w8 failed"), "{report}");
+    assert_eq!(read(&machine.file()), file_of(&good));
+    // Where none is built, it may be that here nothing is.
+    for bad in [&[(8, 999, 1)][..], &[(1, 999, 1), (2, 999, 1), (4, 999, 1)]] {
+        write(machine.folder.path(), "a8w8_tuned_gemm.csv", &file_of(bad));
+        let told = text(&expect(&mut machine.verify(&[], &fix), 1).stderr);
+        assert!(told.contains("nothing runs with any of its rows, and nothing is known of them: "), "{told}");
+        assert_eq!(read(&machine.file()), file_of(bad));
+    }
+    // What is built one by one, and not together, is no row's own fault.
+    let both = file_of(&[(1, 997, 500), (2, 998, 500)]);
+    write(machine.folder.path(), "a8w8_tuned_gemm.csv", &both);
+    let report = json(&expect(&mut machine.verify(&[], &fix), 1));
+    assert_eq!(verdicts(&report), ["unknown", "unknown"]);
+    assert_eq!(read(&machine.file()), both);
+}
+
+#[test]
+fn without_a_row_aiter_takes_that_of_more_rows() {
+    let machine = Machine::new();
+    let fix = |rows: &[(u32, u32, u32)], code| {
+        write(machine.folder.path(), "a8w8_tuned_gemm.csv", &file_of(rows));
+        let report = json(&expect(&mut machine.verify(&[], &["--json", "--turns", "6", "--fix"]), code));
+        let reason = report[0]["rows"][0]["reason"].as_str().map(str::to_string);
+        (verdicts(&report), read(&machine.file()), reason)
+    };
+    // aiter's own choice takes 450.
+    let (found, left, _) = fix(&[(12, 1, 430), (16, 1, 400)], 0);
+    assert_eq!((found, left), (vec!["slower".to_string(), "faster".to_string()], file_of(&[(16, 1, 400)])));
+    let (found, left, _) = fix(&[(12, 1, 500), (16, 1, 600)], 0);
+    assert_eq!((found, left), (vec!["faster".to_string(), "slower".to_string()], file_of(&[(12, 1, 500)])));
+    // Against what is there without both nothing was timed.
+    let (found, left, reason) = fix(&[(12, 1, 700), (16, 1, 600)], 1);
+    assert_eq!((found, left), (vec!["slower".to_string(); 2], file_of(&[(12, 1, 700)])));
+    let reason = reason.unwrap();
+    assert!(reason.starts_with("aiter takes the row of 16 in its place, which loses too"), "{reason}");
+    assert_eq!(fix(&[(12, 1, 700)], 0).1, file_of(&[]));
 }
 
 #[test]
@@ -172,7 +232,7 @@ fn rows_stay_where_the_default_does_not_run() {
 fn tables_with_long_logs_between_their_rows_are_read_whole() {
     let machine = Machine::new();
     let (header, _) = FILE.split_once('\n').unwrap();
-    let rows: String = (1..=20).map(|m| format!("gfx942,304,{m},64,128,torch.int8,1,0,400.0,fast,0,0,0.0\n")).collect();
+    let rows: String = (1..=20).map(|n| format!("gfx942,304,1,{n},128,torch.int8,1,0,400.0,fast,0,0,0.0\n")).collect();
     let file = format!("{header}\n{rows}");
     write(machine.folder.path(), "a8w8_tuned_gemm.csv", &file);
     let output = expect(&mut machine.verify(&[("STAND_IN_LOG", "1600")], &["--json", "--turns", "6", "--fix"]), 0);

@@ -94,6 +94,7 @@ fn rows_are_held_against_what_miopen_chooses_without_them() {
             3 * 2 * 6,
             "a process for each side and turn"
         );
+        assert_eq!(text(&output.stderr).contains("this name is believed"), name == USER, "nothing says its version");
         let told = text(&expect(&mut machine.verify(name, &[], &["--fix"]), 0).stdout);
         assert!(told.contains("; now no row, so that MIOpen chooses"), "{told}");
         let [faster, _, same] = rows();
@@ -222,7 +223,8 @@ fn processes_see_the_gpu_and_all_that_is_installed() {
         let mut command = bluefin();
         command.current_dir(machine.folder.path()).args(["verify", name, "--turns", "6"]);
         command.arg("--miopen-driver").arg(&driver).env("HIP_VISIBLE_DEVICES", "3");
-        command.env("BLUEFIN_KFD_TOPOLOGY", machine.path("none")).env_remove("ROCR_VISIBLE_DEVICES");
+        command.env("BLUEFIN_KFD_TOPOLOGY", machine.path("none"));
+        command.env_remove("ROCR_VISIBLE_DEVICES").env_remove("CUDA_VISIBLE_DEVICES");
         command
     };
     let told = text(&expect(command(SYSTEM).args(GPU), 1).stderr);
@@ -245,6 +247,10 @@ fn processes_see_the_gpu_and_all_that_is_installed() {
     );
     assert!(twice("gfx90a-104", "0").contains("--gpu: found gfx90a-104, expected one of this machine: gfx942-304"));
     assert!(twice("gfx90a-104", "7").contains("HIP_VISIBLE_DEVICES: found 7, expected GPUs of this machine"));
+    let other = text(&expect(here("gfx90a-104", "").env("CUDA_VISIBLE_DEVICES", "0"), 2).stderr);
+    assert!(other.contains("--gpu: found gfx90a-104, expected one of this machine: gfx942-304"), "{other}");
+    let none = text(&expect(here("gfx90a-104", "").env("CUDA_VISIBLE_DEVICES", "7"), 2).stderr);
+    assert!(none.contains("CUDA_VISIBLE_DEVICES: found 7, expected GPUs of this machine"), "{none}");
     expect(&mut here("gfx90a-104", ""), 1);
     let found = std::fs::read_to_string(&seen).unwrap();
     assert!(found.starts_with(&format!("gpu {}\n", two.uuid(1))), "{found}");

@@ -16,6 +16,8 @@ use crate::usage;
 
 /// What shows a process some of the GPUs, and what does so below it, by which those are counted anew.
 pub(super) const VISIBLE: &str = "HIP_VISIBLE_DEVICES";
+/// What HIP takes for it where it is not set.
+const ELSE: &str = "CUDA_VISIBLE_DEVICES";
 const BELOW: &str = "ROCR_VISIBLE_DEVICES";
 
 /// The flags that say it.
@@ -72,7 +74,11 @@ impl ToolArgs {
             return Err(usage(format!("--gpu: found {named}, expected a GPU of AMD's, such as gfx942-304")));
         }
         let variable = |name| std::env::var_os(name).filter(|text| !text.is_empty());
-        let (said, all) = (variable(VISIBLE), detect::gpus(&kfd::topology()));
+        let all = detect::gpus(&kfd::topology());
+        let (name, said) = match variable(VISIBLE) {
+            None => (ELSE, variable(ELSE)),
+            said => (VISIBLE, said),
+        };
         let here = match &said {
             // Numbers are of what is left.
             _ if variable(BELOW).is_some() => Vec::new(),
@@ -80,7 +86,7 @@ impl ToolArgs {
             Some(said) => shown(&all, &said.to_string_lossy()),
         };
         if let Some(said) = said.as_ref().filter(|_| here.is_empty() && !all.is_empty() && variable(BELOW).is_none()) {
-            return Err(usage(format!("{VISIBLE}: found {}, expected GPUs of this machine", said.to_string_lossy())));
+            return Err(usage(format!("{name}: found {}, expected GPUs of this machine", said.to_string_lossy())));
         }
         let devices = |gpu: &Gpu| if gpu.uuid.is_empty() { gpu.index.to_string() } else { gpu.uuid.clone() };
         let of = |gpu: &Gpu| Shown { target: gpu.target.clone(), devices: Some(devices(gpu).into()) };

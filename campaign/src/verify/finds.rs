@@ -44,6 +44,8 @@ pub struct FindFile {
     gpu: Shown,
     /// Of a file that is installed with MIOpen: where the others are.
     others: Option<PathBuf>,
+    /// Of a user's file: whether nothing says that MIOpen reads one of this name.
+    is_believed: bool,
 }
 
 /// A row.
@@ -94,6 +96,7 @@ impl FindFile {
         let program = found.canonicalize().unwrap_or_else(|_| found.clone());
         let root = program.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
         let version = detect::miopen_version(root).and_then(|text| text.parse::<MiopenVersion>().ok());
+        let is_believed = is_user && version.is_none();
         if let Some(version) = version.filter(|_| is_user) {
             let expected = format!("{base}.{}{USER}", version.user_suffix("HIP"));
             if name != expected {
@@ -106,7 +109,7 @@ impl FindFile {
         let installed = Some(root.join(DATABASES)).filter(|folder| folder.is_dir());
         let here = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let others = (!is_user).then(|| installed.unwrap_or_else(|| here.to_path_buf()));
-        Ok(Self { path: path.to_path_buf(), text, rows, known, driver: found, gpu: gpu.clone(), others })
+        Ok(Self { path: path.to_path_buf(), text, rows, known, driver: found, gpu: gpu.clone(), others, is_believed })
     }
 
     /// Where it is.
@@ -123,7 +126,10 @@ impl FindFile {
             (twice > 0).then(|| format!("{twice} keys come twice: MIOpen takes the first, and the others go with it"));
         let others =
             self.others.as_ref().map(|folder| format!("MIOpen's other files are those of {}", folder.display()));
-        let notes: Vec<String> = twice.into_iter().chain(others).collect();
+        let believed = self.is_believed.then(|| {
+            "found no include/miopen/version.h, which says what MIOpen's own files are called: this name is believed".to_string()
+        });
+        let notes: Vec<String> = twice.into_iter().chain(others).chain(believed).collect();
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
@@ -137,7 +143,7 @@ impl FindFile {
         let Some(judged) = signal.run_until_cancelled(self.judge(turns, limit)).await else { return Ok(None) };
         let mut judged = judged?;
         let keys: Vec<&str> = self.rows.iter().map(|entry| &*entry.key).collect();
-        let lost = if fix { take_out(&keys, &mut judged, NONE) } else { BTreeSet::new() };
+        let lost = if fix { take_out(&keys, &mut judged, NONE, |_, _| None) } else { BTreeSet::new() };
         if !lost.is_empty() {
             let lost = self.rows.iter().filter(|entry| lost.contains(&&*entry.key));
             let lines: BTreeSet<u64> = lost.flat_map(|entry| entry.lines.iter().copied()).collect();

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use bluefin_aiter::{Key, Row, Sheet, SheetKind, Table, Value, View};
+use bluefin_aiter::{Key, Row, Rules, Sheet, SheetKind};
 use bluefin_common::scratch::Scratch;
 use bluefin_common::shutdown;
-use bluefin_common::target::Target;
 use bluefin_serving::files::name_of;
 use serde_json::{Map, Value as Json, json};
 
 use super::asked::{Shown, ToolArgs};
-use super::processes::{Caller, Side, Sides};
+use super::lookups::{Fallback, fallbacks, of_gpu};
+use super::processes::{Caller, Rows, Shape, Side, Sides};
 use super::tries::{Tries, replace, take_out, verified};
-use super::verdict::Worth;
+use super::verdict::{Verdict, Worth};
 use super::{Judged, Verified, beside};
 
 /// Shapes of one process.
@@ -34,6 +34,8 @@ pub struct OperatorFile {
     rows: Vec<Entry>,
     /// Rows of other GPUs.
     others: usize,
+    /// Of shapes that find another row where their own is not there.
+    fallbacks: BTreeMap<Key, Fallback>,
 }
 
 /// A row of the file that is for the GPU.
@@ -71,7 +73,8 @@ impl OperatorFile {
             );
         }
         let (was, caller) = (sheet.table.to_bytes(), Caller::find(args, family)?);
-        Ok(Self { sheet, was, caller, gpu: gpu.clone(), known, rows, others })
+        let fallbacks = fallbacks(&sheet, target, &Rules::of(&args.aiter.aiter));
+        Ok(Self { sheet, was, caller, gpu: gpu.clone(), known, rows, others, fallbacks })
     }
 
     /// Where it is.
@@ -102,7 +105,14 @@ impl OperatorFile {
         let worths = worths?;
         let mut judged: Vec<Judged> = self.rows.iter().zip(worths).map(|(entry, worth)| entry.judged(worth)).collect();
         let keys: Vec<&Key> = self.rows.iter().map(|entry| &entry.key).collect();
-        let lost = if fix { take_out(&keys, &mut judged, NONE) } else { BTreeSet::new() };
+        let stays = |key: &&Key, lost: &BTreeSet<&&Key>| {
+            let fallback = self.fallbacks.get(*key).filter(|it| it.keys.iter().any(|other| lost.contains(&other)))?;
+            Some(format!(
+                "aiter takes the row of {} in its place, which loses too: to be judged without that",
+                fallback.size
+            ))
+        };
+        let lost = if fix { take_out(&keys, &mut judged, NONE, stays) } else { BTreeSet::new() };
         if !lost.is_empty() {
             let lines: BTreeSet<u64> =
                 self.rows.iter().filter(|entry| lost.contains(&&entry.key)).map(|entry| entry.line).collect();
@@ -114,35 +124,86 @@ impl OperatorFile {
 
     /// What each row is worth.
     async fn judge(&self, args: &ToolArgs) -> anyhow::Result<Vec<Worth>> {
-        let target = &self.gpu.target;
-        let folder = Scratch::new("bluefin-verify-").context("folder of temporary files")?;
-        let own: BTreeSet<u64> = self.rows.iter().map(|entry| entry.line).collect();
-        let mut with = self.sheet.table.clone();
-        with.rows.retain(|row| own.contains(&row.line));
-        let mut tables = vec![(Side::With, with), (Side::Without, Table::new(self.path(), columns(&self.sheet)))];
-        let mut known_keys = BTreeSet::new();
-        if let Some(known) = &self.known {
-            let of_gpu: Vec<(&Row, Key)> = of_gpu(known, target).collect();
-            known_keys.extend(of_gpu.iter().map(|(_, key)| key.clone()));
-            let mut table = Table::new(known.path(), columns(known));
-            table.rows.extend(of_gpu.into_iter().map(|(row, _)| row.clone()));
-            tables.push((Side::Known, table));
-        }
-        let sides = Sides::new(args, &self.caller, &self.gpu, folder.path(), &tables)?;
-        let mut seen = BTreeSet::new();
-        let firsts: Vec<&Entry> = self.rows.iter().filter(|entry| seen.insert(entry.key.clone())).collect();
+        let known_keys: BTreeSet<Key> =
+            self.known.iter().flat_map(|known| of_gpu(known, &self.gpu.target)).map(|(_, key)| key).collect();
         let mut measured: BTreeMap<(Side, Key), Tries> = BTreeMap::new();
-        for batch in firsts.chunks(SHAPES) {
-            let shapes: Vec<(Key, Vec<(String, String)>)> =
-                batch.iter().map(|entry| (entry.key.clone(), entry.shape.clone())).collect();
+        for batch in self.batches() {
+            let folder = Scratch::new("bluefin-verify-").context("folder of temporary files")?;
+            let sides = Sides::new(args, &self.caller, &self.gpu, folder.path(), self.sides(&batch))?;
+            let shapes: Vec<Shape> = batch.iter().map(|entry| (entry.key.clone(), entry.shape.clone())).collect();
             measured.extend(sides.measure(&shapes, &known_keys).await?);
         }
         let dead: Option<Vec<&str>> = measured.values().map(Tries::dead).collect();
         if let Some(reason) = dead.as_deref().and_then(<[_]>::first) {
             bail!("{}: nothing runs, with its rows or without: {reason}", self.path().display());
         }
+        let own = measured.iter().filter(|((side, _), _)| *side == Side::With);
+        let ended: Option<Vec<&str>> = own.map(|(_, tries)| tries.ended()).collect();
+        if let Some(reason) = ended.as_deref().and_then(<[_]>::first) {
+            // It may be that here nothing is built by any row.
+            bail!(
+                "{}: nothing runs with any of its rows, and nothing is known of them: {reason}",
+                self.path().display()
+            );
+        }
         let (turns, mut told) = (args.turns(), BTreeSet::new());
-        Ok(self.rows.iter().map(|entry| worth(entry, &measured, turns, told.insert(entry.key.clone()))).collect())
+        let mut worths: Vec<Worth> =
+            self.rows.iter().map(|entry| worth(entry, &measured, turns, told.insert(entry.key.clone()))).collect();
+        let own = |entry: &Entry| measured.get(&(Side::With, entry.key.clone()));
+        let ends = |(entry, worth): (&Entry, &Worth)| {
+            worth.verdict == Verdict::Fails && own(entry).is_some_and(|tries| tries.ended().is_some())
+        };
+        let is_told = self.rows.iter().zip(&worths).any(ends);
+        for (entry, worth) in self.rows.iter().zip(&mut worths).filter(|(_, worth)| worth.time.is_some()) {
+            match own(entry).and_then(Tries::apart) {
+                Some(end) if is_told => worth.reason = Some(format!("timed by its row alone; with the others: {end}")),
+                // No row is known that is to blame.
+                Some(end) => *worth = Worth::unknown(&format!("it runs by its row alone; with the others: {end}")),
+                None => {}
+            }
+        }
+        Ok(worths)
+    }
+
+    /// Shapes that are called together, each once: none finds the row of another where its own is not there.
+    fn batches(&self) -> Vec<Vec<&Entry>> {
+        let finds = |entry: &Entry, other: &Entry| {
+            self.fallbacks.get(&entry.key).is_some_and(|fallback| fallback.keys.contains(&other.key))
+        };
+        let (mut seen, mut batches) = (BTreeSet::new(), Vec::<Vec<&Entry>>::new());
+        for entry in self.rows.iter().filter(|entry| seen.insert(&entry.key)) {
+            let is_free = |batch: &&mut Vec<&Entry>| {
+                batch.len() < SHAPES && !batch.iter().any(|other| finds(entry, other) || finds(other, entry))
+            };
+            match batches.iter_mut().find(is_free) {
+                Some(batch) => batch.push(entry),
+                None => batches.push(vec![entry]),
+            }
+        }
+        batches
+    }
+
+    /// The rows of each side for some shapes. Without theirs aiter may find others of the file.
+    fn sides(&self, batch: &[&Entry]) -> Vec<Rows> {
+        let own: BTreeSet<u64> = self.rows.iter().map(|entry| entry.line).collect();
+        let of_shape = |key: &Key| -> BTreeSet<u64> {
+            self.rows.iter().filter(|entry| entry.key == *key).map(|entry| entry.line).collect()
+        };
+        let lines = |key: &Key| self.fallbacks.get(key).map(|it| it.lines.clone()).unwrap_or_default();
+        let without: BTreeSet<u64> = batch.iter().flat_map(|entry| lines(&entry.key)).collect();
+        let mut sides = vec![
+            rows_of(Side::With, &self.sheet, &own, batch, of_shape),
+            rows_of(Side::Without, &self.sheet, &without, batch, lines),
+        ];
+        if let Some(known) = &self.known {
+            let mut keys: BTreeMap<Key, BTreeSet<u64>> = BTreeMap::new();
+            of_gpu(known, &self.gpu.target).for_each(|(row, key)| {
+                keys.entry(key).or_default().insert(row.line);
+            });
+            let all = keys.values().flatten().copied().collect();
+            sides.push(rows_of(Side::Known, known, &all, batch, |key| keys.get(key).cloned().unwrap_or_default()));
+        }
+        sides
     }
 }
 
@@ -162,26 +223,23 @@ impl Entry {
     }
 }
 
-/// The rows of a sheet that are for a GPU, with the keys of their shapes.
-fn of_gpu<'a>(sheet: &'a Sheet, target: &'a Target) -> impl Iterator<Item = (&'a Row, Key)> {
-    let family = sheet.family;
-    let is_here = |view: &View<'_>| {
-        family.gpu.iter().all(|column| match *column {
-            "gfx" => view.value(column) == Value::of(target.arch()),
-            "cu_num" => view.value(column) == Value::of(&target.cus().to_string()),
-            _ => true,
-        })
+/// The rows of these lines, and which of them each shape takes.
+fn rows_of(
+    side: Side,
+    sheet: &Sheet,
+    lines: &BTreeSet<u64>,
+    batch: &[&Entry],
+    of_shape: impl Fn(&Key) -> BTreeSet<u64>,
+) -> Rows {
+    let mut none = sheet.table.clone();
+    let rows = std::mem::take(&mut none.rows);
+    let table = |lines: &BTreeSet<u64>| {
+        let mut table = none.clone();
+        table.rows.extend(rows.iter().filter(|row| lines.contains(&row.line)).cloned());
+        table
     };
-    sheet.views().filter(move |view| is_here(view)).map(move |view| (view.row, shape_key(&view)))
-}
-
-/// What tells a row's shape from others, as a tuner prints it.
-fn shape_key(view: &View<'_>) -> Key {
-    let family = view.sheet.family;
-    let told: Vec<&str> = family.untuned_columns().collect();
-    let is_told = |column: &&'static str| told.contains(column) && !family.gpu.contains(column);
-    let value = |column: &'static str| Some((column, Value::of(view.cell(column).filter(|cell| !cell.is_empty())?)));
-    Key(family.key().filter(is_told).filter_map(value).collect())
+    let alone = batch.iter().map(|entry| (entry.key.clone(), table(&of_shape(&entry.key)))).collect();
+    Rows { side, all: table(lines), alone }
 }
 
 fn entry(sheet: &Sheet, row: &Row, key: Key) -> Entry {
@@ -192,10 +250,6 @@ fn entry(sheet: &Sheet, row: &Row, key: Key) -> Entry {
     let others = sheet.table.columns().iter().filter(|column| !column.is_empty() && !is_of_shape(column));
     let says = others.filter_map(|column| cell(column)).map(|(column, cell)| (column, json!(cell))).collect();
     Entry { line: row.line, key, shape, says }
-}
-
-fn columns(sheet: &Sheet) -> impl Iterator<Item = &str> {
-    sheet.table.columns().iter().map(String::as_str)
 }
 
 /// A row against the operator without it.

@@ -43,14 +43,35 @@ pub(super) struct Caller {
     variable: String,
 }
 
-/// The sides of one file.
+/// The rows of a side.
+pub(super) struct Rows {
+    pub side: Side,
+    /// All that operators are built with.
+    pub all: Table,
+    /// Those that the operator of a shape takes: others may keep it from being built.
+    pub alone: BTreeMap<Key, Table>,
+}
+
+/// The sides of some shapes.
 pub(super) struct Sides<'a> {
     args: &'a ToolArgs,
     caller: &'a Caller,
     gpu: &'a Shown,
     folder: &'a Path,
-    /// Each with its file of rows, and its folder of modules.
-    sides: Vec<(Side, PathBuf, PathBuf)>,
+    sides: Vec<Rows>,
+}
+
+/// Which rows operators are built with, and where: a file, and a folder of modules.
+struct Built {
+    rows: PathBuf,
+    modules: PathBuf,
+}
+
+/// Which turn it is, and what was built before.
+struct Turn {
+    number: u32,
+    /// Folders of modules that are built.
+    built: BTreeSet<PathBuf>,
 }
 
 impl Side {
@@ -91,7 +112,7 @@ impl Caller {
 }
 
 impl<'a> Sides<'a> {
-    /// Writes the files of the sides into `folder`. Modules begin with links to those that aiter has.
+    /// Writes the files of the sides into `folder`.
     ///
     /// # Errors
     /// If a file can not be written, or has a name that aiter takes for two.
@@ -100,28 +121,37 @@ impl<'a> Sides<'a> {
         caller: &'a Caller,
         gpu: &'a Shown,
         folder: &'a Path,
-        tables: &[(Side, Table)],
+        sides: Vec<Rows>,
     ) -> anyhow::Result<Self> {
         if folder.as_os_str().as_encoded_bytes().contains(&b':') {
             bail!("TMPDIR: found {}, expected a folder without a colon, at which aiter splits", folder.display());
         }
-        let root = &args.aiter.aiter;
-        let built = std::env::var_os(MODULES.1).map_or_else(|| root.join(MODULES.0), PathBuf::from);
-        let built = std::path::absolute(&built).unwrap_or(built);
-        let mut sides = Vec::new();
-        for (side, table) in tables {
-            let (rows, modules) = (folder.join(format!("{}.csv", side.name())), folder.join(side.name()));
-            std::fs::write(&rows, table.to_bytes()).with_context(|| rows.display().to_string())?;
-            std::fs::create_dir_all(&modules).with_context(|| modules.display().to_string())?;
-            for entry in std::fs::read_dir(&built).into_iter().flatten().flatten() {
-                let is_module = entry.file_name().to_str().is_some_and(|name| name.ends_with(".so"));
-                if is_module {
-                    std::os::unix::fs::symlink(entry.path(), modules.join(entry.file_name()))?;
-                }
+        let all = Self { args, caller, gpu, folder, sides };
+        all.sides.iter().try_for_each(|side| all.begin(&all.built(side, None), &side.all))?;
+        Ok(all)
+    }
+
+    /// Writes a file of rows. Modules begin with links to those that aiter has.
+    fn begin(&self, place: &Built, table: &Table) -> anyhow::Result<()> {
+        let Built { rows, modules } = place;
+        let there = std::env::var_os(MODULES.1).map_or_else(|| self.args.aiter.aiter.join(MODULES.0), PathBuf::from);
+        let there = std::path::absolute(&there).unwrap_or(there);
+        std::fs::write(rows, table.to_bytes()).with_context(|| rows.display().to_string())?;
+        std::fs::create_dir_all(modules).with_context(|| modules.display().to_string())?;
+        for entry in std::fs::read_dir(&there).into_iter().flatten().flatten() {
+            let is_module = entry.file_name().to_str().is_some_and(|name| name.ends_with(".so"));
+            if is_module {
+                std::os::unix::fs::symlink(entry.path(), modules.join(entry.file_name()))?;
             }
-            sides.push((*side, rows, modules));
         }
-        Ok(Self { args, caller, gpu, folder, sides })
+        Ok(())
+    }
+
+    /// Where a side is, or a shape's own rows of it.
+    fn built(&self, side: &Rows, alone: Option<&Key>) -> Built {
+        let at = alone.and_then(|key| side.alone.keys().position(|known| known == key));
+        let name = at.map_or_else(|| side.side.name().to_string(), |at| format!("{}-{at}", side.side.name()));
+        Built { rows: self.folder.join(format!("{name}.csv")), modules: self.folder.join(name) }
     }
 
     /// What operators take for shapes, on each side. Those that `known` lacks are not asked for on that side.
@@ -132,65 +162,79 @@ impl<'a> Sides<'a> {
     ) -> anyhow::Result<BTreeMap<(Side, Key), Tries>> {
         let turns = self.args.turns();
         let mut measured: BTreeMap<(Side, Key), Tries> = BTreeMap::new();
-        for turn in 0..turns {
+        let mut turn = Turn { number: 0, built: BTreeSet::new() };
+        for number in 0..turns {
+            turn.number = number;
             // Neither side is always the first.
-            let mut order: Vec<_> = self.sides.iter().collect();
-            if turn % 2 == 1 {
+            let mut order: Vec<&Rows> = self.sides.iter().collect();
+            if number % 2 == 1 {
                 order.reverse();
             }
-            for (side, rows, modules) in order {
-                let came = |key: &Key| measured.get(&(*side, key.clone()));
+            for rows in order {
+                let came = |key: &Key| measured.get(&(rows.side, key.clone()));
                 let is_open = |(key, _): &&Shape| {
-                    let is_asked = *side != Side::Known || known.contains(key);
+                    let is_asked = rows.side != Side::Known || known.contains(key);
                     is_asked && came(key).is_none_or(|came| came.is_open(turns))
                 };
-                let has_failed = |(key, _): &&Shape| came(key).is_some_and(Tries::has_failed);
-                let (alone, together): (Vec<&Shape>, Vec<&Shape>) = shapes.iter().filter(is_open).partition(has_failed);
-                let told = self.turn(&together, &alone, rows, modules, turn == 0).await?;
-                told.into_iter().for_each(|(key, came)| measured.entry((*side, key)).or_default().add(came));
+                let is_alone =
+                    |(key, _): &&Shape| came(key).is_some_and(|came| came.has_failed() || came.apart().is_some());
+                let (alone, together): (Vec<&Shape>, Vec<&Shape>) = shapes.iter().filter(is_open).partition(is_alone);
+                let mut told = match &*together {
+                    [] => BTreeMap::new(),
+                    shapes => self.process(shapes, &self.built(rows, None), &mut turn).await?.0,
+                };
+                for shape in together.iter().chain(&alone) {
+                    let tries = measured.entry((rows.side, shape.0.clone())).or_default();
+                    match told.remove(&shape.0) {
+                        Some(came) => tries.add(came),
+                        None => self.alone(shape, rows, tries, &mut turn).await?,
+                    }
+                }
             }
-            if turn == 0 {
+            if number == 0 {
                 give_up(&mut measured, shapes);
             }
         }
         Ok(measured)
     }
 
-    /// One process for all shapes, and one for each of which that says nothing: another shape may have ended it. Those that failed before are
-    /// `alone` at once. All processes of the first turn build the modules that they need: links are to modules with other rows.
-    async fn turn(
-        &self,
-        together: &[&Shape],
-        alone: &[&Shape],
-        rows: &Path,
-        modules: &Path,
-        build: bool,
-    ) -> anyhow::Result<Vec<(Key, Try)>> {
-        let mut came = match together {
-            [] => BTreeMap::new(),
-            shapes => self.process(shapes, rows, modules, build).await?.0,
-        };
-        let mut all = Vec::with_capacity(together.len() + alone.len());
-        for shape in together.iter().chain(alone) {
-            let told = match came.remove(&shape.0) {
-                Some(told) => told,
-                None => {
-                    let (mut told, end) = self.process(&[*shape], rows, modules, build).await?;
-                    told.remove(&shape.0).unwrap_or(end)
+    /// A process of one shape: another may have ended that of all. Where it ends as well, the rows of others may be why, and it is called by its own.
+    async fn alone(&self, shape: &Shape, rows: &Rows, tries: &mut Tries, turn: &mut Turn) -> anyhow::Result<()> {
+        let mut with_others = None;
+        if tries.apart().is_none() {
+            let (mut told, end) = self.process(&[shape], &self.built(rows, None), turn).await?;
+            let came = told.remove(&shape.0).unwrap_or(end);
+            match came {
+                Try::Ended(end) => with_others = Some(end),
+                came => {
+                    tries.add(came);
+                    return Ok(());
                 }
-            };
-            all.push((shape.0.clone(), told));
+            }
         }
-        Ok(all)
+        let own = rows.alone.get(&shape.0).filter(|own| own.records().count() < rows.all.records().count());
+        let Some(own) = own else {
+            with_others.into_iter().for_each(|end| tries.add(Try::Ended(end)));
+            return Ok(());
+        };
+        let place = self.built(rows, Some(&shape.0));
+        if !place.modules.exists() {
+            self.begin(&place, own)?;
+        }
+        let (mut told, end) = self.process(&[shape], &place, turn).await?;
+        let came = told.remove(&shape.0);
+        with_others.filter(|_| came.is_some()).into_iter().for_each(|end| tries.set_apart(end));
+        tries.add(came.unwrap_or(end));
+        Ok(())
     }
 
-    /// What a process says of shapes, and what is to be said of those that it says nothing of.
+    /// What a process says of shapes, and what is to be said of those that it says nothing of. All processes of the first turn build the modules
+    /// that they need, and later ones until one was built: links are to modules with other rows.
     async fn process(
         &self,
         shapes: &[&Shape],
-        rows: &Path,
-        modules: &Path,
-        build: bool,
+        place: &Built,
+        turn: &mut Turn,
     ) -> anyhow::Result<(BTreeMap<Key, Try>, Try)> {
         let input = self.folder.join("in.csv");
         let columns = shapes.first().map_or(&[][..], |(_, cells)| cells.as_slice());
@@ -210,7 +254,7 @@ impl<'a> Sides<'a> {
         let time = self.args.limit().saturating_mul(if shapes.len() > 1 { 2 } else { 1 });
         let run = Run {
             command,
-            environment: self.environment(rows, modules, build),
+            environment: self.environment(place, turn.number == 0 || !turn.built.contains(&place.modules)),
             folder: self.args.aiter.aiter.clone(),
             output: None,
         };
@@ -225,16 +269,20 @@ impl<'a> Sides<'a> {
         };
         let asked: BTreeSet<&Key> = shapes.iter().map(|(key, _)| key).collect();
         let told = operator::read(self.caller.family, &ran.tail).into_iter().filter(|(key, _)| asked.contains(key));
-        Ok((told.map(|(key, it)| (key, tried(it))).collect(), end))
+        let told: BTreeMap<Key, Try> = told.map(|(key, it)| (key, tried(it))).collect();
+        if !told.is_empty() {
+            turn.built.insert(place.modules.clone());
+        }
+        Ok((told, end))
     }
 
     /// That of this process, without what is bluefin's.
-    fn environment(&self, rows: &Path, modules: &Path, build: bool) -> Vec<(OsString, OsString)> {
+    fn environment(&self, place: &Built, build: bool) -> Vec<(OsString, OsString)> {
         let own = std::env::vars_os().filter(|(name, _)| !name.as_encoded_bytes().starts_with(b"BLUEFIN_"));
         let mut variables: BTreeMap<OsString, OsString> = own.collect();
         variables.insert("TMPDIR".into(), self.folder.into());
-        variables.insert(MODULES.1.into(), modules.into());
-        variables.insert((&self.caller.variable).into(), rows.into());
+        variables.insert(MODULES.1.into(), (&place.modules).into());
+        variables.insert((&self.caller.variable).into(), (&place.rows).into());
         variables.extend(self.gpu.devices.iter().map(|devices| (VISIBLE.into(), devices.clone())));
         if build {
             variables.insert(REBUILD.0.into(), REBUILD.1.into());

@@ -1,7 +1,9 @@
 //! What processes of other programs tell of a side of a row, and what is done about rows by it.
 
 use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
+use std::process::ExitStatus;
 
 use anyhow::{Context as _, bail};
 use bluefin_common::files::FileSet;
@@ -11,13 +13,18 @@ use bluefin_serving::files::name_of;
 use super::verdict::{Came, Time};
 use super::{Judged, Verified};
 
+/// Signals by which a machine ends processes, or whoever uses it: SIGHUP, SIGINT, SIGKILL, SIGTERM. Rows do not end them so.
+const OUTER: [i32; 4] = [1, 2, 9, 15];
+
 /// What one process tells of a side.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Try {
     /// Microseconds.
     Timed(f64),
-    /// It computes what is wrong, or takes its process with it.
+    /// It computes what is wrong.
     Failed(String),
+    /// It takes its process with it.
+    Ended(String),
     /// It says nothing that can be read, or did not come to its end.
     Unmeasured(String),
 }
@@ -28,13 +35,21 @@ pub(super) struct Tries {
     samples_us: Vec<f64>,
     failures: Vec<String>,
     unmeasured: Option<String>,
+    /// Whether a failure was of the operator, in a process that came to its end.
+    has_told: bool,
+    /// How processes with other rows end, where those with its own do not.
+    apart: Option<String>,
 }
 
 impl Tries {
     pub(super) fn add(&mut self, came: Try) {
         match came {
             Try::Timed(us) => self.samples_us.push(us),
-            Try::Failed(reason) => self.failures.push(reason),
+            Try::Failed(reason) => {
+                self.failures.push(reason);
+                self.has_told = true;
+            }
+            Try::Ended(reason) => self.failures.push(reason),
             Try::Unmeasured(reason) => self.unmeasured = Some(reason),
         }
     }
@@ -52,6 +67,21 @@ impl Tries {
     /// Why nothing runs, where every process failed.
     pub(super) fn dead(&self) -> Option<&str> {
         self.failures.first().filter(|_| self.samples_us.is_empty()).map(String::as_str)
+    }
+
+    /// Why every process ended before it told anything.
+    pub(super) fn ended(&self) -> Option<&str> {
+        self.dead().filter(|_| !self.has_told)
+    }
+
+    /// It is known by its own rows alone: how processes with others end.
+    pub(super) fn set_apart(&mut self, end: String) {
+        self.apart.get_or_insert(end);
+    }
+
+    /// How processes with other rows end, where it is known by its own alone.
+    pub(super) fn apart(&self) -> Option<&str> {
+        self.apart.as_deref()
     }
 
     /// Asks no more: nothing runs on any side.
@@ -91,20 +121,38 @@ pub(super) fn untold(ran: &Ran, lines: usize, what: &str) -> Try {
     let words: Vec<&str> = words.into_iter().rev().collect();
     let told = format!("{what}: {how}: {}", words.join(" | "));
     // One that ended well had nothing to say, and one that was killed might have had.
-    let is_failure = matches!(ran.ended, Ended::Exited(status) if !status.success());
-    if is_failure { Try::Failed(told) } else { Try::Unmeasured(told) }
+    let is_failure = |status: ExitStatus| {
+        // Shells tell the signal of a child by their own code.
+        let signal = status.signal().or_else(|| status.code().map(|code| code - 128));
+        !status.success() && signal.is_none_or(|signal| !OUTER.contains(&signal))
+    };
+    match ran.ended {
+        Ended::Exited(status) if is_failure(status) => Try::Ended(told),
+        _ => Try::Unmeasured(told),
+    }
 }
 
-/// Says of the rows that lose, and of all with their keys, that `none` is in their places. Returns their keys.
-pub(super) fn take_out<'a, K: Ord>(keys: &'a [K], judged: &mut [Judged], none: &str) -> BTreeSet<&'a K> {
+/// Says of the rows that lose, and of all with their keys, that `none` is in their places. Returns their keys. Those stay of which `stays` says
+/// why, by all keys that lose.
+pub(super) fn take_out<'a, K: Ord>(
+    keys: &'a [K],
+    judged: &mut [Judged],
+    none: &str,
+    stays: impl Fn(&K, &BTreeSet<&K>) -> Option<String>,
+) -> BTreeSet<&'a K> {
     let loses = |row: &Judged| row.worth.verdict.loses() && row.worth.default.is_some();
     let lost: BTreeSet<&K> = keys.iter().zip(judged.iter()).filter(|(_, row)| loses(row)).map(|(key, _)| key).collect();
-    for (key, row) in keys.iter().zip(judged) {
-        if lost.contains(key) {
-            row.replaced_by = Some(none.to_string());
+    let mut gone = lost.clone();
+    for (key, row) in keys.iter().zip(judged).filter(|(key, _)| lost.contains(key)) {
+        match stays(key, &lost) {
+            None => row.replaced_by = Some(none.to_string()),
+            Some(reason) => {
+                gone.remove(key);
+                row.worth.reason = Some(reason);
+            }
         }
     }
-    lost
+    gone
 }
 
 /// What came of a file. One of which nothing was measured is no better than one that loses.
@@ -131,6 +179,8 @@ pub(super) fn replace(path: &Path, was: &[u8], new: &[u8]) -> anyhow::Result<()>
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -148,6 +198,21 @@ mod tests {
         assert!(matches!(tries.came(6), Came::Fails(_)) && !tries.is_open(6));
         tries.add(Try::Unmeasured("nothing".to_string()));
         assert!(matches!(tries.came(6), Came::Unmeasured(_)));
+    }
+
+    #[test]
+    fn what_is_killed_from_outside_says_nothing_of_a_row() {
+        let came = |raw: i32| {
+            let (ended, took) = (Ended::Exited(ExitStatus::from_raw(raw)), Duration::default());
+            untold(&Ran { ended, took, tail: "last words\n".to_string() }, 1, "no time")
+        };
+        for outer in OUTER.iter().flat_map(|signal| [*signal, (128 + signal) << 8]) {
+            assert!(matches!(came(outer), Try::Unmeasured(_)), "{outer}");
+        }
+        for own in [6, 11, 1 << 8, 134 << 8] {
+            assert!(matches!(came(own), Try::Ended(_)), "{own}");
+        }
+        assert!(matches!(came(0), Try::Unmeasured(_)));
     }
 
     #[test]
