@@ -34,12 +34,13 @@ fn headers_that_are_there_are_not_missing() {
     assert!(!said.contains("not beside it") && said.contains("unknown type name 'Unknown'"), "{said}");
 }
 
-/// What only a build says: the macro around all kernels, one of those that a header wants, and the one under which it declares a type.
+/// What only a build says: the macro around all kernels, the one that a header wants, and the one under which it declares a type. Of several of each
+/// none would be taken.
 #[test]
 fn macros_that_a_build_defines_are_found() {
     let folder = tempfile::tempdir().unwrap();
-    let header = "#if defined(SMALL)\n#define STEP 1\n#elif defined(LARGE)\n#define STEP 2\n#else\n#error \"SMALL or LARGE\"\n#endif\n\
-        #if defined(SINGLE) || defined(DOUBLE)\nusing real = float;\n#endif\n";
+    let header = "#if defined(SMALL)\n#define STEP 1\n#else\n#error \"SMALL\"\n#endif\n\
+        #if defined(SINGLE)\nusing real = float;\n#endif\n";
     write(folder.path(), "config.h", header);
     let kernel = "__global__ void add(const real* x, real* y, int n) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
         if (i < n) y[i] = x[i] + STEP;\n}\n";
@@ -47,8 +48,8 @@ fn macros_that_a_build_defines_are_found() {
     let init = expect(bluefin().current_dir(folder.path()).args(["init", "k.cu", "-o", "spec.toml"]), 0);
     let (said, spec) = (text(&init.stderr), std::fs::read_to_string(folder.path().join("spec.toml")).unwrap());
     for part in [
-        "WITH_GPU = 1\n",
-        "SMALL = 1  # one of those of which config.h wants one\n",
+        "WITH_GPU = 1  # around all kernels of its source\n",
+        "SMALL = 1  # without which config.h says that it is not to be compiled\n",
         "SINGLE = 1  # under which real is declared\n",
     ] {
         assert!(spec.contains(part), "{part}\n{said}\n{spec}");
@@ -59,16 +60,33 @@ fn macros_that_a_build_defines_are_found() {
     assert_eq!(report["right"], 1, "{said}\n{report:#}");
 }
 
-/// Of two macros that declare a name one takes a bounds check away: the draft has neither.
+/// One macro of several takes a bounds check away: the draft has none, and it is said which ones a build chooses from.
 #[test]
 fn macros_that_only_a_build_can_choose_are_not_defined() {
-    let folder = tempfile::tempdir().unwrap();
-    let source = "#ifdef QUICK\n#define INSIDE(at, n) true\n#elif defined(CAREFUL)\n#define INSIDE(at, n) ((at) < (n))\n#endif\n\
-        __global__ void twice(const float* x, float* y, int n) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
-        if (INSIDE(i, n)) y[i] = 2 * x[i];\n}\n";
-    write(folder.path(), "k.cu", source);
-    let init = expect(bluefin().current_dir(folder.path()).args(["init", "k.cu", "-o", "spec.toml"]), 0);
-    let (said, spec) = (text(&init.stderr), std::fs::read_to_string(folder.path().join("spec.toml")).unwrap());
-    assert!(said.contains("under which INSIDE is declared: QUICK, CAREFUL"), "{said}");
-    assert!(!spec.contains("[defines]"), "{spec}");
+    let inside =
+        "#ifdef QUICK\n#define INSIDE(at, n) true\n#elif defined(CAREFUL)\n#define INSIDE(at, n) ((at) < (n))\n";
+    let kernel = |check: &str| {
+        format!(
+            "__global__ void twice(const float* x, float* y, int n) {{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n\
+             {check}\n    y[i] = 2 * x[i];\n}}\n"
+        )
+    };
+    for (source, expected) in [
+        (format!("{inside}#endif\n{}", kernel("if (INSIDE(i, n))")), "under which INSIDE is declared: QUICK, CAREFUL"),
+        (
+            format!("{inside}#else\n#error\n#endif\n{}", kernel("if (INSIDE(i, n))")),
+            "one of which k.cu wants: QUICK, CAREFUL",
+        ),
+        (
+            format!("#if defined(QUICK) || defined(CAREFUL)\n{}#endif\n", kernel("#ifndef QUICK\nif (i < n)\n#endif")),
+            "around all of its kernels: QUICK, CAREFUL",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "k.cu", &source);
+        let init = expect(bluefin().current_dir(folder.path()).args(["init", "k.cu", "-o", "spec.toml"]), 0);
+        let (said, spec) = (text(&init.stderr), std::fs::read_to_string(folder.path().join("spec.toml")).unwrap());
+        assert!(said.contains(expected), "{expected}\n{said}");
+        assert!(!spec.contains("[defines]"), "{spec}");
+    }
 }

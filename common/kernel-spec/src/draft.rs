@@ -288,18 +288,18 @@ impl Draft {
         {
             includes.push("prelude.h".to_string());
         }
-        let (mut defines, mut macros) = (Vec::new(), host_code::defaults(text));
+        let (mut defines, mut whys, mut macros) = (Vec::new(), BTreeMap::new(), host_code::defaults(text));
         if language == Language::Gpu {
             let own = texts.iter().map(String::as_str);
             instances::as_launched(kernels.iter_mut().collect(), own.clone(), own);
             naming::number_overloads(&mut kernels);
-            defines = build_file::of(&beside, text, &files);
+            (defines, whys) = build_file::of(&beside, text, &files);
             macros.retain(|(name, _)| defines.iter().all(|(defined, _)| defined != name));
             said::set(&mut kernels, texts.iter().map(String::as_str), &macros, &defines);
         }
         let records: Records = texts.iter().flat_map(|text| records::of(&host_code::tokens(text))).collect();
         kernels.iter_mut().for_each(|kernel| records::set(kernel, &records));
-        let (whys, sizes, main, lengths) = Default::default();
+        let (sizes, main, lengths) = Default::default();
         Self {
             language,
             source: name.to_string(),

@@ -180,6 +180,37 @@ pub(super) fn without_disabled(text: &str) -> String {
     changed
 }
 
+/// A text without comments: of the preprocessor's lines those that go on are in the first of them, and the others stay as empty ones.
+pub(super) fn without_comments(text: &str) -> String {
+    let parts = take_apart(text);
+    let tokens = parts.tokens.iter().map(|token| (token.at..token.at + token.text.len(), false));
+    let mut all: Vec<_> = tokens.chain(parts.directives.into_iter().map(|range| (range, true))).collect();
+    all.sort_by_key(|(range, _)| range.start);
+    let (mut plain, mut from) = (String::with_capacity(text.len()), 0);
+    let mut lines = 0;
+    for (range, is_directive) in all.into_iter().chain([(text.len()..text.len(), false)]) {
+        let between = text.get(from..range.start).unwrap_or_default();
+        lines += between.matches('\n').count();
+        plain.push_str(if lines == 0 && !between.is_empty() { " " } else { "" });
+        plain.extend(std::iter::repeat_n('\n', std::mem::take(&mut lines)));
+        let mut rest = text.get(range.clone()).unwrap_or_default();
+        from = range.end;
+        if !is_directive {
+            plain.push_str(rest);
+            continue;
+        }
+        lines = rest.matches('\n').count();
+        while let Some(first) = rest.chars().next() {
+            let comment = skipped(rest, 0).filter(|_| first == '/');
+            let (part, behind) = rest.split_at(comment.unwrap_or(first.len_utf8()).min(rest.len()));
+            let is_blank = comment.is_some() || matches!(first, '\\' | '\r' | '\n');
+            plain.push_str(if is_blank { " " } else { part });
+            rest = behind;
+        }
+    }
+    plain
+}
+
 /// What the preprocessor's lines of a text say, each without its `#`.
 fn directives(text: &str) -> impl Iterator<Item = &str> {
     let lines = take_apart(text).directives.into_iter();

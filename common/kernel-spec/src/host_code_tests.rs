@@ -328,3 +328,18 @@ fn namespaces_of_headers_that_are_gone_are_declared() {
         text.replace("using namespace sdk", "namespace sdk {} using namespace sdk")
     );
 }
+
+#[test]
+fn texts_without_comments_keep_their_lines() {
+    for (text, expected) in [
+        ("a /* b\n#if C */ d\n#if E // f\ng", "a\nd\n#if E \ng"),
+        ("#if A || \\\n    B /* c\n*/ && D\ne\n", "#if A ||      B   && D\n\n\ne\n"),
+        ("x = \"/*\"; // y \\\n#if z\n#endif", "x = \"/*\";\n\n#endif"),
+    ] {
+        let plain = without_comments(text);
+        let words = |text: &str| {
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+        };
+        assert_eq!(words(&plain), words(expected), "{text}");
+    }
+}

@@ -1,6 +1,6 @@
 //! The draft of a kernel spec for GPUs with what clang says of it: types, and what its file needs to compile.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -89,29 +89,35 @@ pub fn settle(draft: &mut Draft, folder: &Path) -> Result<Vec<String>, Error> {
 /// Macros that are defined one after the other, at most.
 const MOST_DEFINED: usize = 4;
 
-/// Defines macros that a build does, where names are declared under them alone: `found`, which is what clang says of `draft`, is no worse by that.
+/// Defines macros that a build does, where something is under them alone: `found`, which is what clang says of `draft`, is no worse by that.
 fn define(draft: &mut Draft, found: &mut Types) -> Result<(), Error> {
     let mut said = Vec::new();
+    let around = draft.chosen_around();
+    if !around.is_empty() {
+        said.push(chosen(&around, "around all of its kernels"));
+    }
     for _ in 0..MOST_DEFINED {
         if let Some((file, line)) = found.at.clone().filter(|_| !found.is_whole) {
-            for (mut other, names) in draft.defined_for(&file, line).into_iter().take(MOST_DEFINED) {
-                let of_other = resolve(&mut other)?;
-                if of_other.rank() > found.rank() {
-                    other.tell_why(&names, &format!("one of those of which {file} wants one"));
-                    said.push(format!("{} is defined, one of those of which {file} wants one", names.join(" ")));
-                    (*draft, *found) = (other, of_other);
-                    break;
+            let mut other = draft.clone();
+            match other.define_against(&file, line) {
+                Declared::Nowhere => {}
+                Declared::Under(names) => {
+                    let of_other = resolve(&mut other)?;
+                    if of_other.rank() > found.rank() {
+                        said.push(defined(&names, &format!("without which {file} says that it is not to be compiled")));
+                        (*draft, *found) = (other, of_other);
+                    }
                 }
+                Declared::Chosen(names) => said.push(chosen(&names, &format!("one of which {file} wants"))),
             }
         }
         let Some(unknown) = found.unknown.clone().filter(|_| !found.is_whole) else { break };
         let mut other = draft.clone();
-        let defined = match other.define_for(&unknown) {
+        let names = match other.define_for(&unknown) {
             Declared::Nowhere => break,
             Declared::Under(names) => names,
             Declared::Chosen(names) => {
-                let names = names.join(", ");
-                said.push(format!("none of the macros is defined that a build has to choose, under which {unknown} is declared: {names}"));
+                said.push(chosen(&names, &format!("under which {unknown} is declared")));
                 break;
             }
         };
@@ -119,12 +125,23 @@ fn define(draft: &mut Draft, found: &mut Types) -> Result<(), Error> {
         if of_other.rank() < found.rank() || of_other.unknown.as_ref() == Some(&unknown) {
             break;
         }
-        let (names, are) = (defined.join(" "), if defined.len() == 1 { "is" } else { "are" });
-        said.push(format!("{names} {are} defined, under which {unknown} is declared"));
+        said.push(defined(&names, &format!("under which {unknown} is declared")));
         (*draft, *found) = (other, of_other);
     }
+    let mut seen = BTreeSet::new();
+    said.retain(|one| seen.insert(one.clone()));
     found.remarks.extend(said);
     Ok(())
+}
+
+/// What is told of macros that are defined.
+fn defined(names: &[String], why: &str) -> String {
+    format!("{} {} defined, {why}", names.join(" "), if names.len() == 1 { "is" } else { "are" })
+}
+
+/// What is told of macros none of which is.
+fn chosen(names: &[String], what: &str) -> String {
+    format!("none of the macros is defined that a build has to choose, {what}: {}", names.join(", "))
 }
 
 /// How many of the first kernels of a draft compile by themselves.

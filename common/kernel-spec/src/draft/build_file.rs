@@ -1,40 +1,50 @@
 //! Macros that a source needs from the command line of its compiler: those that a build file beside it gives a value, `-DREAL=double`, and those
-//! without which it has no kernel, `#ifdef USE_CUDA`.
+//! without which something is not there, `#ifdef USE_CUDA`. Of the latter one is defined only where nothing else could be meant and where it takes no
+//! line away: what a build chooses between may differ in a check.
+
+mod branches;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::branches::{Branch, directive, takes_lines, walk, words};
 use super::Draft;
 use crate::{host_code, shim};
 
 /// Build files, the first of which that is there is read.
 const NAMES: [&str; 4] = ["GNUmakefile", "makefile", "Makefile", "CMakeLists.txt"];
 
-/// Words of macros that take something away, such as a check: none of these is defined unless a build file does.
-const TAKING_AWAY: [&str; 8] = ["NO", "DISABLE", "DISABLED", "UNSAFE", "UNCHECKED", "SKIP", "WITHOUT", "NDEBUG"];
+/// What is in names of macros that take something away, such as a check: none of these is defined unless a build file does.
+const TAKING_AWAY: [&str; 12] =
+    ["CHECK", "BOUND", "SAFE", "GUARD", "ASSERT", "OMIT", "IGNORE", "ASSUME", "SKIP", "DISABLE", "WITHOUT", "NDEBUG"];
 
-/// Where a name is declared that clang does not know.
+/// Under which macros something is that no compiler sees without them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Declared {
-    /// Under no macro that a build defines.
+    /// Under none that a build defines.
     Nowhere,
-    /// Under these macros, which are defined now.
+    /// Under these, which are defined now.
     Under(Vec<String>),
-    /// Where a build defines one of these, which only it can choose: none is defined.
+    /// Where a build defines one of these, or some, which only it can choose: none is defined.
     Chosen(Vec<String>),
 }
 
-/// The macros that the build file `beside` gives a value, and those that all kernels of the source `text` ask for; `files` are all that are
-/// compiled.
+/// Macros, each with something of it.
+type Macros = Vec<(String, String)>;
+
+/// The macros that the build file `beside` gives a value, and those that all kernels of the source `text` ask for, and why the latter are defined;
+/// `files` are all that are compiled.
 pub(super) fn of(
     beside: impl Fn(&str) -> Option<String>,
     text: &str,
     files: &BTreeMap<String, String>,
-) -> Vec<(String, String)> {
+) -> (Macros, BTreeMap<String, String>) {
     let build_file = NAMES.iter().find_map(|name| beside(name)).unwrap_or_default();
     let mut found = defines(&build_file, files.values().map(String::as_str));
-    let around = around_kernels(&host_code::without_disabled(text), |name| is_known(name, files, &found));
-    found.extend(around.into_iter().map(|name| (name, "1".to_string())));
-    found
+    let Declared::Under(around) = around_kernels(text, files, |name| is_known(name, files, &found)) else {
+        return (found, BTreeMap::new());
+    };
+    found.extend(around.iter().map(|name| (name.clone(), "1".to_string())));
+    (found, around.into_iter().map(|name| (name, "around all kernels of its source".to_string())).collect())
 }
 
 /// Whether somebody defines the macro `name`.
@@ -44,54 +54,125 @@ fn is_known(name: &str, files: &BTreeMap<String, String>, defines: &[(String, St
     defines.iter().any(|(known, _)| known == name) || shim::defines(name) || of_files()
 }
 
+/// The texts of files as branches are looked for in them.
+fn plain(files: &BTreeMap<String, String>) -> Vec<String> {
+    files.values().map(|text| plain_text(text)).collect()
+}
+
+fn plain_text(text: &str) -> String {
+    host_code::without_disabled(&host_code::without_comments(text))
+}
+
 impl Draft {
-    /// Defines the macros under which alone its files declare `name`, as a build does.
-    pub fn define_for(&mut self, name: &str) -> Declared {
-        let known = |name: &str| is_known(name, &self.files, &self.defines);
-        let naming =
-            self.files.values().filter(|text| text.contains(name)).map(|text| host_code::without_disabled(text));
-        let found = declared(&naming.collect::<Vec<_>>(), name, known);
+    fn is_known(&self, name: &str) -> bool {
+        is_known(name, &self.files, &self.defines)
+    }
+
+    /// Defines `found` and says in the spec why.
+    fn define(&mut self, found: Declared, why: &str) -> Declared {
         if let Declared::Under(names) = &found {
             self.defines.extend(names.iter().map(|name| (name.clone(), "1".to_string())));
-            self.tell_why(names, &format!("under which {name} is declared"));
+            self.whys.extend(names.iter().map(|name| (name.clone(), why.to_string())));
         }
         found
     }
 
-    /// Says in the spec why these macros are defined.
-    pub fn tell_why(&mut self, names: &[String], why: &str) {
-        self.whys.extend(names.iter().map(|name| (name.clone(), why.to_string())));
+    /// Defines the macros under which alone its files declare `name`, as a build does.
+    pub fn define_for(&mut self, name: &str) -> Declared {
+        if !self.files.values().any(|text| text.contains(name)) {
+            return Declared::Nowhere;
+        }
+        let found = declared(&plain(&self.files), name, |name| self.is_known(name));
+        self.define(found, &format!("under which {name} is declared"))
     }
 
-    /// The same draft with each of the macros of which the file `name` wants one, as its line `line` says by `#error`, and what these are.
+    /// Defines the macros without which alone its file `name` refuses to be compiled, as its line `line` says by `#error`.
+    pub fn define_against(&mut self, name: &str, line: usize) -> Declared {
+        let Some(text) = self.files.get(name) else { return Declared::Nowhere };
+        let places = refusing(&plain_text(text), line, |name| self.is_known(name));
+        let found = choose(&places, || plain(&self.files));
+        self.define(found, &format!("without which {name} says that it is not to be compiled"))
+    }
+
+    /// The macros around all kernels of its source that only a build can choose.
     #[must_use]
-    pub fn defined_for(&self, name: &str, line: usize) -> Vec<(Self, Vec<String>)> {
-        let text = self.files.get(name).map(String::as_str).unwrap_or_default();
-        let known = |name: &str| is_known(name, &self.files, &self.defines);
-        let wanted = refusing(text, line).into_iter().map(|names| unknown(names, known));
-        let defined = wanted.filter(|names| !names.is_empty() && !takes_away(names)).map(|names| {
-            let more = names.iter().map(|name| (name.clone(), "1".to_string()));
-            (Self { defines: self.defines.iter().cloned().chain(more).collect(), ..self.clone() }, names)
-        });
-        defined.collect()
+    pub fn chosen_around(&self) -> Vec<String> {
+        let text = self.files.get(&self.source).map(String::as_str).unwrap_or_default();
+        match around_kernels(text, &self.files, |name| self.is_known(name)) {
+            Declared::Chosen(names) => names,
+            Declared::Nowhere | Declared::Under(_) => Vec::new(),
+        }
     }
 }
 
-/// The macros of each condition behind whose last one the `line` of `text` refuses to be compiled: `#if defined(A)`, `#elif B`, `#else`, `#error`.
-fn refusing(text: &str, line: usize) -> Vec<Vec<&str>> {
-    let mut open: Vec<Vec<Vec<&str>>> = Vec::new();
-    for (at, words) in (1..=line).zip(text.lines().map(directive)) {
-        match words {
-            ("if", condition) => open.push(vec![asked(condition)]),
-            ("ifdef", name) => open.push(vec![words_of(name)]),
-            ("ifndef", _) => open.push(Vec::new()),
-            ("elif", condition) => open.iter_mut().last().into_iter().for_each(|chain| chain.push(asked(condition))),
-            ("endif", _) => _ = open.pop(),
-            ("error", _) if at == line => return open.pop().unwrap_or_default(),
-            _ => {}
+/// The macros that are asked for at one place and that nobody defines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Place {
+    names: Vec<String>,
+    /// Whether others, or other values of these, would do as well.
+    is_open: bool,
+}
+
+impl Place {
+    fn of<'a>(conditions: impl Iterator<Item = &'a str>, is_known: impl Fn(&str) -> bool) -> Self {
+        let mut place = Self::default();
+        for condition in conditions {
+            let all = asked(condition);
+            let names = if all.is_empty() { named(condition) } else { all.clone() };
+            for name in names.into_iter().filter(|name| !is_known(name)) {
+                place.is_open |= all.is_empty();
+                place.names.push(name.to_string());
+            }
+        }
+        // Of a compiler's own none has to be chosen where there are others.
+        if !place.names.iter().all(|name| name.starts_with("__")) {
+            place.names.retain(|name| !name.starts_with("__"));
+        }
+        place.names.dedup();
+        place
+    }
+}
+
+/// What to do about something that is at `places` alone: it is the one principle by which macros are defined. `texts` are of all files.
+fn choose(places: &[Place], texts: impl FnOnce() -> Vec<String>) -> Declared {
+    let mut all: Vec<String> = places.iter().flat_map(|place| place.names.iter().cloned()).collect();
+    // Those of compilers and systems begin like this.
+    if all.iter().all(|name| name.starts_with('_')) {
+        return Declared::Nowhere;
+    }
+    if let [Place { names, is_open: false }] = places
+        && !names.iter().any(|name| name.starts_with('_') || sounds_as_taking(name))
+    {
+        let texts = texts();
+        if !names.iter().any(|name| takes_lines(&texts, name)) {
+            return Declared::Under(all);
         }
     }
-    Vec::new()
+    let mut seen = BTreeSet::new();
+    all.retain(|name| seen.insert(name.clone()));
+    Declared::Chosen(all)
+}
+
+/// Whether a macro is called as if it took something away.
+fn sounds_as_taking(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    name.starts_with("NO")
+        || name.split('_').any(|part| part == "NO")
+        || TAKING_AWAY.iter().any(|word| name.contains(word))
+}
+
+/// The branches of a condition behind whose last one the `line` of `text` refuses to be compiled: `#if defined(A)`, `#elif B`, `#else`, `#error`.
+fn refusing(text: &str, line: usize, is_known: impl Fn(&str) -> bool) -> Vec<Place> {
+    let mut found = Vec::new();
+    walk(text, |number, text, branches| {
+        if number == line
+            && directive(text).0 == "error"
+            && let Some(Branch { before, .. }) = branches.last().filter(|branch| branch.condition.is_empty())
+        {
+            found = before.iter().map(|one| Place::of([one.as_str()].into_iter(), &is_known)).collect();
+        }
+    });
+    found
 }
 
 /// The macros with their values in a build file, of those that one of `texts` names and none defines anew. What is under a condition
@@ -126,17 +207,32 @@ fn defines<'a>(build_file: &str, texts: impl Iterator<Item = &'a str> + Clone) -
     found
 }
 
-/// The macros that are asked for around all kernels of `text`, and that nobody defines as `is_known` says: a build does.
-fn around_kernels(text: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
-    let mut around: Option<Vec<&str>> = None;
-    for line in conditional(text).filter(|line| words(line.text).any(|word| word == "__global__")) {
-        match &mut around {
-            Some(all) => all.retain(|name| line.asked.contains(name)),
-            none => *none = Some(line.asked),
+/// Under which macros all kernels of `text` are, which is one of `files`.
+fn around_kernels(text: &str, files: &BTreeMap<String, String>, is_known: impl Fn(&str) -> bool) -> Declared {
+    let mut around: Option<Vec<String>> = None;
+    walk(&plain_text(text), |_, line, branches| {
+        if !words(line).any(|word| word == "__global__") {
+            return;
         }
-    }
-    let around = unknown(around.unwrap_or_default(), is_known);
-    if takes_away(&around) { Vec::new() } else { around }
+        let of = |condition: &String| match asked(condition).as_slice() {
+            [] => vec![condition.clone()],
+            all => all.iter().map(ToString::to_string).collect(),
+        };
+        let conditions: Vec<String> = branches.iter().flat_map(|branch| of(&branch.condition)).collect();
+        match &mut around {
+            Some(all) => all.retain(|one| conditions.contains(one)),
+            none => *none = Some(conditions),
+        }
+    });
+    let wanted = around.iter().flatten().filter(|one| !is_granted(one, &is_known));
+    let place = Place::of(wanted.map(String::as_str), &is_known);
+    if place.names.is_empty() { Declared::Nowhere } else { choose(&[place], || plain(files)) }
+}
+
+/// Whether a compiler may grant one of several things: that something is not defined, that one of its own macros is, or one that is known.
+fn is_granted(condition: &str, is_known: impl Fn(&str) -> bool) -> bool {
+    let is_granted = |part: &str| part.contains('!') || words(part).any(|word| word.starts_with('_') || is_known(word));
+    condition.contains("||") && condition.split("||").any(is_granted)
 }
 
 /// Words of which one is in a line that declares something.
@@ -155,26 +251,51 @@ const DECLARING: [&str; 12] = [
     "static",
 ];
 
-/// Where one of `texts` seems to declare `name`, as far as macros are concerned that a build defines. Of several places only a build says which is
-/// taken, and they may differ in a check.
+/// Words in front of what is used.
+const USING: [&str; 9] = ["return", "else", "case", "goto", "throw", "new", "delete", "co_return", "co_yield"];
+
+/// Bytes of a statement that are looked at.
+const MOST_BEGUN: usize = 1000;
+
+/// Where `texts` seem to declare `name`, as far as macros are concerned that a build defines.
 fn declared(texts: &[String], name: &str, is_known: impl Fn(&str) -> bool) -> Declared {
-    let declaring =
-        |line: &Line<'_>| declares(line.text, name) && words(line.text).any(|word| DECLARING.contains(&word));
-    let mut found: Vec<(Vec<String>, bool)> = Vec::new();
-    for line in texts.iter().flat_map(|text| conditional(text)).filter(declaring) {
-        let [mut names, open] = [line.asked, line.open].map(|names| unknown(names, &is_known));
-        let is_open = !open.is_empty();
-        names.extend(open);
-        let one = (names, is_open);
-        if !one.0.is_empty() && !found.contains(&one) {
-            found.push(one);
-        }
+    let (mut found, mut is_any): (Vec<Place>, bool) = (Vec::new(), false);
+    for text in texts {
+        // What the statement begins with that a line goes on with.
+        let mut begun = String::new();
+        walk(text, |_, line, branches| {
+            let is_directive = !directive(line).0.is_empty();
+            let statement = if is_directive { line.to_string() } else { format!("{begun} {line}") };
+            let is_declared = declares(line, name) && words(&statement).any(|word| DECLARING.contains(&word));
+            // Its type may be all that is in front of it.
+            if is_declared || !is_directive && is_behind_word(&statement, name) {
+                let place = Place::of(branches.iter().map(|branch| branch.condition.as_str()), &is_known);
+                is_any |= is_declared && !place.names.is_empty();
+                if !place.names.is_empty() && !found.contains(&place) {
+                    found.push(place);
+                }
+            }
+            if !is_directive {
+                match line.rfind([';', '{', '}']) {
+                    Some(end) => begun = line.get(end + 1..).unwrap_or_default().to_string(),
+                    None if statement.len() > MOST_BEGUN => begun = line.to_string(),
+                    None => begun = statement,
+                }
+            }
+        });
     }
-    match found.as_slice() {
-        [] => Declared::Nowhere,
-        [(names, false)] if !takes_away(names) => Declared::Under(names.clone()),
-        several => Declared::Chosen(several.iter().map(|(names, _)| names.join(" ")).collect()),
-    }
+    if is_any { choose(&found, || texts.to_vec()) } else { Declared::Nowhere }
+}
+
+/// Whether a statement has `name` behind a word that may be its type.
+fn is_behind_word(statement: &str, name: &str) -> bool {
+    let is_type = |before: &str| {
+        let gap = before.trim_end();
+        let word = words(gap).last().filter(|word| gap.len() < before.len() && gap.ends_with(*word));
+        word.is_some_and(|word| is_word(word) && !USING.contains(&word))
+    };
+    declares(statement, name)
+        && statement.match_indices(name).any(|(at, _)| is_type(statement.get(..at).unwrap_or_default()))
 }
 
 /// Whether a line has `name` where it is declared, and not as the type of something else: `real* x`, `real x`.
@@ -194,91 +315,21 @@ fn declares(line: &str, name: &str) -> bool {
     })
 }
 
-/// Whether one of these macros takes something away.
-fn takes_away(names: &[String]) -> bool {
-    let takes = |part: &str| TAKING_AWAY.iter().any(|word| part.eq_ignore_ascii_case(word));
-    names.iter().any(|name| name.split('_').any(takes))
-}
-
-/// Those of `names` that a build defines.
-fn unknown(mut names: Vec<&str>, is_known: impl Fn(&str) -> bool) -> Vec<String> {
-    // Those of compilers and systems begin like this.
-    names.retain(|name| !name.starts_with('_') && !is_known(name));
-    names.dedup();
-    names.into_iter().map(str::to_string).collect()
-}
-
-/// The word of a line of the preprocessor's, and what is behind it; nothing of others.
-fn directive(line: &str) -> (&str, &str) {
-    let directive = line.trim_start().strip_prefix('#').unwrap_or_default().trim_start();
-    let end = directive.find(|found: char| !found.is_ascii_alphabetic()).unwrap_or(directive.len());
-    directive.split_at(end)
-}
-
-/// The name behind `#ifdef`.
-fn words_of(name: &str) -> Vec<&str> {
-    words(name).take(1).collect()
-}
-
-/// A line of a text.
-struct Line<'a> {
-    text: &'a str,
-    /// Macros that have to be defined for it.
-    asked: Vec<&'a str>,
-    /// Macros of conditions that are not read here, on whose values it depends besides.
-    open: Vec<&'a str>,
-}
-
-/// The lines of `text`.
-fn conditional(text: &str) -> impl Iterator<Item = Line<'_>> {
-    let mut open: Vec<[Vec<&str>; 2]> = Vec::new();
-    text.lines().map(move |text| {
-        let (word, condition) = directive(text);
-        if matches!(word, "else" | "elif" | "endif") {
-            open.pop();
-        }
-        match word {
-            "ifdef" => open.push([words_of(condition), Vec::new()]),
-            "if" | "elif" => open.push([asked(condition), not_read(condition)]),
-            "ifndef" | "else" => open.push([Vec::new(), Vec::new()]),
-            _ => {}
-        }
-        let of = |at: usize| open.iter().filter_map(|both| both.get(at)).flatten().copied().collect();
-        Line { text, asked: of(0), open: of(1) }
-    })
-}
-
-/// The macros of a condition that `asked` has none of, such as `MODE == 2`. None of those that a compiler may grant, nor of what has to be undefined.
-fn not_read(condition: &str) -> Vec<&str> {
-    let condition = condition.split("//").next().unwrap_or_default();
-    let is_granted = |part: &str| !part.contains('!') && words(part).any(|word| word.starts_with('_'));
-    if !asked(condition).is_empty() || condition.contains("||") && condition.split("||").any(is_granted) {
-        return Vec::new();
-    }
-    let parts = condition.split("&&").filter(|part| !part.trim_start().starts_with('!'));
+/// The macros that a condition names, none of those that it wants undefined.
+fn named(condition: &str) -> Vec<&str> {
+    let parts =
+        condition.split("&&").flat_map(|part| part.split("||")).filter(|part| !part.trim_start().starts_with('!'));
     parts.flat_map(words).filter(|word| is_word(word) && *word != "defined").collect()
 }
 
-/// The macros that have to be defined for a condition: `defined(A) && B`, and of `defined(A) || defined(B)` the first. Nothing of one that is
-/// anything else, or that a compiler may grant.
+/// The macros that all have to be defined for a condition: `defined(A) && B`. Nothing of one that is anything else.
 fn asked(condition: &str) -> Vec<&str> {
-    let condition = condition.split("//").next().unwrap_or_default();
-    if condition.contains("||") {
-        let all: Vec<Vec<&str>> = condition.split("||").map(asked).collect();
-        let is_granted = |names: &Vec<&str>| names.is_empty() || names.iter().any(|name| name.starts_with('_'));
-        return if all.iter().any(is_granted) { Vec::new() } else { all.into_iter().next().unwrap_or_default() };
-    }
     let parts: Vec<&str> = condition.split("&&").collect();
     let is_plain = |part: &&str| part.chars().all(|found| found.is_ascii_alphanumeric() || "_() ".contains(found));
-    if !parts.iter().all(is_plain) {
+    if !parts.iter().all(is_plain) || words(condition).any(|word| matches!(word, "and" | "or" | "not")) {
         return Vec::new();
     }
     parts.iter().filter_map(|part| words(part).find(|word| *word != "defined")).filter(|word| is_word(word)).collect()
-}
-
-/// The words of a text, those of its preprocessor's lines among them.
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|found: char| !found.is_ascii_alphanumeric() && found != '_').filter(|word| !word.is_empty())
 }
 
 fn is_word(text: &str) -> bool {
@@ -294,56 +345,121 @@ fn is_value(text: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn under(names: &[&str]) -> Declared {
+        Declared::Under(names.iter().map(ToString::to_string).collect())
+    }
+
+    fn chosen(names: &[&str]) -> Declared {
+        Declared::Chosen(names.iter().map(ToString::to_string).collect())
+    }
+
+    fn around(text: &str) -> Declared {
+        let files = BTreeMap::from([("k.cu".to_string(), text.to_string())]);
+        around_kernels(text, &files, |name| name == "KNOWN")
+    }
+
+    fn of(text: &str) -> Declared {
+        declared(&[plain_text(text)], "INSIDE", |name| name == "KNOWN")
+    }
+
     #[test]
     fn macros_that_all_kernels_ask_for() {
         let kernel = "__global__ void k() { }";
         for (text, expected) in [
-            (format!("#ifdef USE_CUDA\n{kernel}\n#endif"), &["USE_CUDA"][..]),
+            (format!("#ifdef USE_CUDA\n{kernel}\n#endif"), under(&["USE_CUDA"])),
             (
                 format!("#ifndef A_H\n#define A_H\n#if defined(USE_GPU) && FAST // both\n{kernel}\n#endif\n#endif"),
-                &["USE_GPU", "FAST"],
+                under(&["USE_GPU", "FAST"]),
             ),
-            (format!("#ifdef X\n#ifdef Y\n{kernel}\n#endif\n{kernel}\n#endif"), &["X"]),
-            (format!("#ifdef X\n{kernel}\n#endif\n{kernel}"), &[]),
-            (format!("#if defined(X) || defined(Y)\n{kernel}\n#endif"), &["X"]),
-            (format!("#if defined(X) || defined(__CUDACC__)\n{kernel}\n#endif"), &[]),
-            (format!("#ifdef X\n#else\n{kernel}\n#endif"), &[]),
-            (format!("#if X > 2 || !defined(Y)\n{kernel}\n#endif"), &[]),
-            (format!("#ifdef __HIPCC__\n#if KNOWN\n{kernel}\n#endif\n#endif"), &[]),
+            (format!("#ifdef X\n#ifdef Y\n{kernel}\n#endif\n{kernel}\n#endif"), under(&["X"])),
+            (format!("#ifdef X\n{kernel}\n#endif\n{kernel}"), Declared::Nowhere),
+            // Only a build says which.
+            (format!("#if defined(X) || defined(Y)\n{kernel}\n#endif"), chosen(&["X", "Y"])),
+            (format!("#if defined(X) || \\\n    defined(Y)\n{kernel}\n#endif"), chosen(&["X", "Y"])),
+            (format!("#if MODE == 2\n{kernel}\n#endif"), chosen(&["MODE"])),
+            (
+                "#if defined(QUICK) || defined(CAREFUL)\n__global__ void k() {\n#ifndef QUICK\nif (i < n)\n#endif\n}\n#endif".into(),
+                chosen(&["QUICK", "CAREFUL"]),
+            ),
+            ("#ifdef QUICK\n__global__ void k() {\n#ifndef QUICK\nif (i < n)\n#endif\n}\n#endif".into(), under(&["QUICK"])),
+            (format!("#ifdef X\n{kernel}\n#endif\n#ifndef X\n#define INSIDE(at, n) at < n\n#endif"), chosen(&["X"])),
+            (format!("#if defined(X) || defined(__CUDACC__)\n{kernel}\n#endif"), Declared::Nowhere),
+            (format!("#ifdef X\n#else\n{kernel}\n#endif"), Declared::Nowhere),
+            (format!("#if X > 2 || !defined(Y)\n{kernel}\n#endif"), Declared::Nowhere),
+            (format!("#ifdef __HIPCC__\n#if KNOWN\n{kernel}\n#endif\n#endif"), Declared::Nowhere),
+            (format!("#ifdef SKIP_CHECKS\n{kernel}\n#endif"), chosen(&["SKIP_CHECKS"])),
         ] {
-            assert_eq!(around_kernels(&text, |name| name == "KNOWN"), expected, "{text}");
-        }
-        let text = "#ifndef H\n#if X > 1\n#elif defined(A)\n#if B\n#endif\n#elif defined(C) && D\n#else\n#error one of A, C\n#endif\n#endif";
-        assert_eq!(refusing(text, 8), [&[][..], &["A"], &["C", "D"]]);
-        assert!(refusing(text, 7).is_empty());
-        let text = "using near = real;\n#if defined(A)\nusing real = float;\n#elif defined(B)\nusing other = double;\n#endif\n";
-        for (name, expected) in [("real", under("A")), ("other", under("B")), ("near", Declared::Nowhere)] {
-            assert_eq!(declared(&[text.to_string()], name, |_| false), expected, "{name}");
+            assert_eq!(around(&text), expected, "{text}");
         }
     }
 
-    fn under(name: &str) -> Declared {
-        Declared::Under(vec![name.to_string()])
+    /// The second of two branches refuses to be compiled, or the third of three.
+    #[test]
+    fn macros_that_a_file_refuses_to_do_without() {
+        let refused =
+            |text: &str, line| choose(&refusing(text, line, |name| name == "KNOWN"), || vec![text.to_string()]);
+        let text = "#ifndef H\n#if X > 1\n#elif defined(A)\n#if B\n#endif\n#elif defined(C) && D\n#else\n#error one of A, C\n#endif\n#endif";
+        assert_eq!(refused(text, 8), chosen(&["X", "A", "C", "D"]));
+        assert_eq!(refused(text, 7), Declared::Nowhere);
+        assert_eq!(refused("#if defined(C) && D\n#define STEP 1\n#else\n#error C\n#endif", 4), under(&["C", "D"]));
+        assert_eq!(refused("#if defined(C) || D\n#else\n#error C\n#endif", 3), chosen(&["C", "D"]));
+        let quick = "#define INSIDE(at, n) true\n#elif defined(CAREFUL)\n#define INSIDE(at, n) ((at) < (n))\n#else\n#error\n#endif";
+        assert_eq!(refused(&format!("#ifdef QUICK\n{quick}"), 6), chosen(&["QUICK", "CAREFUL"]));
+    }
+
+    #[test]
+    fn macros_under_which_a_name_is_declared() {
+        // The first takes the line of the second away.
+        let text = "using near = real;\n#if defined(A)\nusing real = float;\n#elif defined(B)\nusing other = double;\n#endif\n";
+        for (name, expected) in [("real", chosen(&["A"])), ("other", under(&["B"])), ("near", Declared::Nowhere)] {
+            assert_eq!(declared(&[text.to_string()], name, |_| false), expected, "{name}");
+        }
     }
 
     /// What a build has to choose is not chosen here: one of them may have no check.
     #[test]
     fn no_macro_is_defined_that_may_take_a_check_away() {
-        let chosen = |names: &[&str]| Declared::Chosen(names.iter().map(ToString::to_string).collect());
-        let of = |text: &str| declared(&[text.to_string()], "INSIDE", |name| name == "KNOWN");
         let (bare, whole) = ("#define INSIDE(at, n) true\n", "#define INSIDE(at, n) ((at) < (n))\n");
-        assert_eq!(
-            of(&format!("#ifdef QUICK\n{bare}#elif defined(CAREFUL)\n{whole}#endif")),
-            chosen(&["QUICK", "CAREFUL"])
-        );
-        assert_eq!(of(&format!("#ifdef QUICK\n{bare}#elif LEVEL == 2\n{whole}#endif")), chosen(&["QUICK", "LEVEL"]));
-        assert_eq!(of(&format!("#ifdef NO_LIMITS\n{bare}#endif")), chosen(&["NO_LIMITS"]));
-        assert_eq!(
-            of(&format!("#ifdef CAREFUL\n#ifdef __HIPCC__\n{bare}#else\n{whole}#endif\n#endif")),
-            under("CAREFUL")
-        );
-        assert_eq!(of("#ifdef ONE\nstruct INSIDE {};\n#endif\n#ifdef TWO\nstatic INSIDE* x;\n#endif"), under("ONE"));
-        assert!(around_kernels("#ifdef SKIP_CHECKS\n__global__ void k() { }\n#endif", |_| false).is_empty());
+        let whole_of_lines = "__device__ bool\nINSIDE(int at, int n) { return at < n; }\n";
+        for (text, expected) in [
+            (format!("#ifdef QUICK\n{bare}#elif defined(CAREFUL)\n{whole}#endif"), chosen(&["QUICK", "CAREFUL"])),
+            (format!("#ifdef QUICK\n{bare}#elif LEVEL == 2\n{whole}#endif"), chosen(&["QUICK", "LEVEL"])),
+            (format!("#ifdef QUICK\n{bare}#elif defined(_DEBUG)\n{whole}#endif"), chosen(&["QUICK", "_DEBUG"])),
+            (
+                format!("#ifdef QUICK\n{bare}#elif defined(CAREFUL) || defined(__CAREFUL__)\n{whole}#endif"),
+                chosen(&["QUICK", "CAREFUL"]),
+            ),
+            (
+                format!("#ifdef QUICK\n{bare}#endif\n#if defined(CAREFUL) || defined(__CAREFUL__)\n{whole}#endif"),
+                chosen(&["QUICK", "CAREFUL"]),
+            ),
+            (
+                format!("#ifdef QUICK\n{bare}#elif defined(CAREFUL)\n{whole_of_lines}#endif"),
+                chosen(&["QUICK", "CAREFUL"]),
+            ),
+            (
+                format!("#ifdef QUICK\n{bare}#endif\n#ifdef CAREFUL\n{whole_of_lines}#endif"),
+                chosen(&["QUICK", "CAREFUL"]),
+            ),
+            (
+                format!("#ifdef QUICK\n{bare}#endif\n#ifdef CAREFUL\nHERE bool\nINSIDE(int at, int n);\n#endif"),
+                chosen(&["QUICK", "CAREFUL"]),
+            ),
+            (format!("#ifdef QUICK\n{bare}#elifdef CAREFUL\n{whole}#endif"), chosen(&["QUICK", "CAREFUL"])),
+            (format!("#ifdef NO_LIMITS\n{bare}#endif"), chosen(&["NO_LIMITS"])),
+            (format!("#ifdef QUICK\n{bare}#endif\n#ifndef QUICK\nif (i < n)\n#endif"), chosen(&["QUICK"])),
+            (format!("#ifdef CAREFUL\n#ifdef __HIPCC__\n{bare}#else\n{whole}#endif\n#endif"), under(&["CAREFUL"])),
+            ("#ifdef ONE\nstruct INSIDE {};\n#endif\n#ifdef TWO\nstatic INSIDE* x;\n#endif".into(), under(&["ONE"])),
+            ("#ifdef __HIPCC__\nstruct INSIDE {};\n#endif".into(), Declared::Nowhere),
+        ] {
+            assert_eq!(of(&text), expected, "{text}");
+        }
+        for name in
+            ["NOCHECK", "NOBOUNDS", "OMIT_CHECKS", "IGNORE_BOUNDS", "ASSUME_IN_BOUNDS", "MY_NO_LIMITS", "UNSAFE"]
+        {
+            assert_eq!(of(&format!("#ifdef {name}\n{bare}#endif")), chosen(&[name]), "{name}");
+        }
+        assert_eq!(of(&format!("#ifdef WITH_NODES\n{bare}#endif")), under(&["WITH_NODES"]));
     }
 
     #[test]
