@@ -67,7 +67,9 @@ impl LayerArgs {
     pub fn routing(&self) -> anyhow::Result<Routing> {
         let wrong = || {
             let found = &self.routing;
-            crate::usage(format!("--routing: found {found:?}, expected uniform, zipf, zipf:EXPONENT or counts:FILE"))
+            crate::usage(format!(
+                "--routing: found {found:?}, expected uniform, zipf, zipf:EXPONENT up to 16, or counts:FILE"
+            ))
         };
         match self.routing.split_once(':').unwrap_or((&self.routing, "")) {
             ("uniform", "") => Ok(Routing::Uniform),

@@ -198,6 +198,10 @@ fn what_is_no_file_of_aiters_is_told() {
         err.contains("notes.csv: family: found columns a,b, expected those of one family, or its name given"),
         "{err}"
     );
+    let (_, err) = ends(1, &["check", &folder.file("mla.csv", "qType,knl_name,co_name\nbf16,a,a.co\n")]);
+    assert!(err.contains("mla.csv: family: found a list of kernels that aiter has assembled, expected a CSV"), "{err}");
+    let (_, err) = ends(1, &["check", &folder.file("gfx942-GEMM-A16W16.json", "{\"any\": {}}")]);
+    assert!(err.contains("GEMM-A16W16.json: family: found a JSON file: those of aiter's Triton kernels"), "{err}");
     let (_, err) = ends(2, &["check", "x.csv", "--family", "ck_gemm"]);
     assert!(err.contains("family: found \"ck_gemm\", expected one of ck_gemm_a8w8, "), "{err}");
     ends(2, &["merge", "x.csv", "y.csv", "--min-improvement", "100"]);

@@ -5,6 +5,8 @@ use std::process::{Command, Output};
 
 use bluefin_test_support::data_text;
 
+use crate::common::{bluefin, expect};
+
 fn serving(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_bluefin")).arg("serving").args(arguments).output().unwrap()
 }
@@ -111,6 +113,8 @@ fn what_is_no_such_model_is_one_error() {
     assert!(dense.contains("--moe E,N,K,TOPK says experts, intermediate size of one"), "{dense}");
     let torn = error(1, &of("torn.json", "{\"architectures\": ["), &[]);
     assert!(torn.contains("torn.json:1:19: found EOF while parsing a list, expected JSON: the file is torn"), "{torn}");
+    let marked = error(1, &of("marked.json", "\u{feff}{}"), &[]);
+    assert!(marked.contains("marked.json:1:1: found a byte order mark"), "{marked}");
     let config = of("config.json", DEEPSEEK);
     let odd = error(2, &config, &["--tp", "3"]);
     assert!(odd.contains("found intermediate size 2048 on 3 ranks, expected one that 3 divides"), "{odd}");
@@ -311,4 +315,25 @@ fn rows_are_compared_and_brought_together() {
     let stranger = file(&folder.path().join("new"), "E=8,N=64,device_name=NVIDIA_H200.json", ROWS);
     let err = ends(1, &["merge", &base, &stranger]).1;
     assert!(err.contains("expected a file of the same layer and GPU as E=8,N=7168"), "{err}");
+}
+
+#[test]
+fn a_fleet_without_its_servers_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = ["serving", "tune", "--moe", "8,128,64,2", "--engine", "vllm", "--fleet", "--device", "gfx942-304"];
+    let gpu = ["--gpu", "AMD Instinct MI300X"];
+    let output = expect(bluefin().current_dir(folder.path()).args(fleet).args(gpu), 2);
+    assert!(text(&output.stderr).contains("BLUEFIN_REDIS_URL is not set"), "{output:?}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn configs_of_aiters_triton_kernels_are_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), "gfx942-GEMM-A16W16.json", r#"{"M_LEQ_64": {"BLOCK_SIZE_M": 16}, "any": {}}"#);
+    let said = "found a config of aiter's Triton kernels, expected one of vLLM's or SGLang's: those are not read";
+    let (out, _) = ends(1, &["check", &path]);
+    assert_eq!(out, format!("{path}: name: error name: {said}\n1 file, 0 rows: 1 error, 0 warnings, 0 notes\n"));
+    let output = expect(bluefin().args(["verify", &path]), 2);
+    assert_eq!(text(&output.stderr), format!("error: {path}: {said}\n"));
 }

@@ -148,14 +148,14 @@ fn the_kernel_is_the_installed_engines_with_what_it_imports_stood_in_for() {
     assert!(none.contains("site-packages: installed: found no kernel of vllm, expected model_executor/"), "{none}");
     let routing = error(&["--routing", "even"], 2);
     assert!(
-        routing.contains("--routing: found \"even\", expected uniform, zipf, zipf:EXPONENT or counts:FILE"),
+        routing.contains("--routing: found \"even\", expected uniform, zipf, zipf:EXPONENT up to 16, or counts:FILE"),
         "{routing}"
     );
     for (counts, expected) in [
         ("[5]", "found 1 in the list of --routing, counts.json, expected 4, one for each expert of a rank"),
         (
             "[9, 0, 0, 0]",
-            "found 1 above 0 in the list of --routing, counts.json, expected at least 2, as a token has so many experts",
+            "found 1 that are taken in the list of --routing, counts.json, expected at least 2, as a token has so many experts",
         ),
     ] {
         std::fs::write(bench.folder().join("counts.json"), counts).unwrap();

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::slice;
 
+use bluefin_serving::check::OF_AITER;
 use bluefin_serving::{Error, files};
 
 use crate::usage;
@@ -53,6 +54,7 @@ impl FileKind {
         let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned());
         match extension.as_deref() {
             _ if path.is_dir() => Ok(Self::Cache),
+            Some("json") if files::is_aiters(path) => Err(usage(format!("{}: {OF_AITER}", path.display()))),
             Some("json") => Ok(Self::Layer),
             Some("yaml" | "yml") => Ok(Self::Products),
             Some("csv") => Ok(Self::Operators),

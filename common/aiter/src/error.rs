@@ -45,6 +45,14 @@ pub enum Error {
         /// Its header.
         columns: String,
     },
+    /// What aiter has besides files of rows for shapes.
+    #[error("{}: family: found {found}, expected a CSV file of one family, with rows for shapes", path.display())]
+    Other {
+        /// Of the file.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
     /// A file of shapes that does not tell all that look-ups ask for.
     #[error("{}:{line}: column {column:?}: found {found}, expected {expected}", path.display())]
     Lacks {
@@ -81,7 +89,7 @@ impl Error {
     /// Whether it is of a file that may stand beside aiter's and is none of a known family.
     #[must_use]
     pub const fn is_no_sheet(&self) -> bool {
-        matches!(self, Self::Family { .. } | Self::Empty { .. })
+        matches!(self, Self::Family { .. } | Self::Other { .. } | Self::Empty { .. })
     }
 
     /// Whether it is of a file that is broken as a CSV file.
@@ -99,6 +107,7 @@ impl Error {
             | Self::Line { path, .. }
             | Self::Empty { path }
             | Self::Family { path, .. }
+            | Self::Other { path, .. }
             | Self::Lacks { path, .. }
             | Self::AnyGemm { path }
             | Self::Mixed { path, .. } => path,

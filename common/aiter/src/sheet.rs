@@ -32,12 +32,19 @@ pub struct Sheet {
     pub kind: SheetKind,
 }
 
+/// Columns of files that list kernels: what each is called, and the file that has it.
+const KERNELS: [&str; 2] = ["knl_name", "co_name"];
+
 impl Sheet {
     /// Reads a file. It is of `family`, or of the one that its name and its header tell.
     ///
     /// # Errors
     /// If it can not be read, is no CSV file, or nothing tells the family.
     pub fn read(path: &Path, family: Option<&'static Family>) -> Result<Self, Error> {
+        if path.extension().is_some_and(|extension| extension == "json") {
+            let found = "a JSON file: those of aiter's Triton kernels are not read";
+            return Err(Error::Other { path: path.to_path_buf(), found });
+        }
         Self::of(Table::read(path)?, family)
     }
 
@@ -48,6 +55,10 @@ impl Sheet {
     pub fn of(table: Table, family: Option<&'static Family>) -> Result<Self, Error> {
         let found = family.or_else(|| Family::named_by(table.path())).or_else(|| by_columns(table.columns()));
         let Some(family) = found else {
+            if KERNELS.iter().all(|column| table.column(column).is_some()) {
+                let found = "a list of kernels that aiter has assembled";
+                return Err(Error::Other { path: table.path().to_path_buf(), found });
+            }
             let columns: String = table.columns().join(",").chars().take(200).collect();
             return Err(Error::Family { path: table.path().to_path_buf(), columns });
         };

@@ -20,7 +20,7 @@ use crate::device::architecture_of;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::file::{ConfigFile, Document, VERSION_KEY, batch_size, version_of};
-use crate::files::{Found, name_of};
+use crate::files::{Found, is_aiters, name_of};
 use crate::name::FileName;
 use crate::row::{M, Row};
 use crate::space::LADDER;
@@ -115,6 +115,10 @@ pub fn check_row(file: &Found, row: &Row, strictness: &Strictness) -> Vec<Findin
 
 fn check_one(file: &Found, all: &[Found], strictness: &Strictness) -> FileReport {
     let mut findings = Findings { strictness, found: Vec::new() };
+    if is_aiters(&file.path) {
+        findings.add(Rule::Name, "name", OF_AITER);
+        return FileReport { path: file.path.clone(), engine: file.engine, rows: 0, findings: findings.found };
+    }
     check_name(file, &mut findings);
     let mut rows = 0;
     match &file.document {
@@ -130,6 +134,10 @@ fn check_one(file: &Found, all: &[Found], strictness: &Strictness) -> FileReport
     }
     FileReport { path: file.path.clone(), engine: file.engine, rows, findings: findings.found }
 }
+
+/// What is said of a file of aiter's Triton kernels.
+pub const OF_AITER: &str =
+    "found a config of aiter's Triton kernels, expected one of vLLM's or SGLang's: those are not read";
 
 /// What is wrong with a folder that SGLang's loader takes for one of a version of Triton.
 pub(crate) const NO_VERSION: &str = "found a name that is no version, expected one such as triton_3_6_0: SGLang's loader stops when it looks for other versions";

@@ -70,9 +70,47 @@ impl Error {
         |source| Self::File { path, source }
     }
 
+    /// What the parser says of a text that is no JSON.
+    pub(crate) fn torn(path: &Path, text: &str, error: &serde_json::Error) -> Self {
+        let said = error.to_string();
+        let said = said.split(" at line ").next().unwrap_or_default();
+        let found = match said {
+            _ if text.trim().is_empty() => "nothing".to_string(),
+            _ if text.starts_with('\u{feff}') => "a byte order mark, at which Python's reader stops".to_string(),
+            "key must be a string" => "a key that is no string".to_string(),
+            _ if said.starts_with("control character") => "a control character in a string".to_string(),
+            _ => said.strip_prefix("expected ").map_or_else(|| said.to_string(), |expected| format!("no {expected}")),
+        };
+        Self::Torn { path: path.to_path_buf(), line: error.line(), column: error.column().max(1), found }
+    }
+
     /// Whether it is of what a file holds, so that other files may be read nevertheless.
     #[must_use]
     pub const fn is_of_content(&self) -> bool {
         matches!(self, Self::Torn { .. } | Self::Content { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_json_is_told_in_words() {
+        let told = |text: &str| {
+            let error = serde_json::from_str::<serde_json::Value>(text).unwrap_err();
+            Error::torn(Path::new("x"), text, &error).to_string()
+        };
+        for (text, found) in [
+            (" \n", "x:2:1: found nothing"),
+            ("\u{feff}{}", "x:1:1: found a byte order mark, at which Python's reader stops"),
+            ("?", "x:1:1: found no value"),
+            ("{\"a\": 1 2}", "x:1:9: found no `,` or `}`"),
+            ("{a: 1}", "x:1:2: found a key that is no string"),
+            ("{\"a\": \"b\n", "x:2:1: found a control character in a string"),
+            ("{\"a\": 1,}", "x:1:9: found trailing comma"),
+        ] {
+            assert_eq!(told(text), format!("{found}, expected JSON: the file is torn"), "{text:?}");
+        }
     }
 }

@@ -58,12 +58,7 @@ impl Document {
     /// If it is no JSON, or no object.
     pub fn parse(path: &Path, text: &str) -> Result<Self, Error> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
-        let torn = |error: serde_json::Error| {
-            let (line, column) = (error.line(), error.column());
-            let text = error.to_string();
-            let found = text.split(" at line ").next().unwrap_or_default().to_string();
-            Error::Torn { path: path.to_path_buf(), line, column, found }
-        };
+        let torn = |error| Error::torn(path, text, &error);
         let fields = deserializer.deserialize_any(Fields).map_err(torn)?;
         deserializer.end().map_err(torn)?;
         let Some(fields) = fields else {

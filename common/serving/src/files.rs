@@ -1,5 +1,6 @@
 //! Config files that are named on a command line: files, and folders with those of all versions of Triton.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::engine::Engine;
@@ -58,7 +59,19 @@ pub fn read_all(paths: &[PathBuf], engine: Option<Engine>) -> Result<Vec<Found>,
     Ok(found)
 }
 
-/// The files that paths stand for.
+/// Whether a name is that of a config of aiter's Triton kernels, such as `gfx942-GEMM-A16W16.json`, or lies in a folder of a GPU's.
+#[must_use]
+pub fn is_aiters(path: &Path) -> bool {
+    let is_gpu = |part: std::path::Component<'_>| {
+        let number = part.as_os_str().to_str().and_then(|part| part.strip_prefix("gfx"));
+        number.is_some_and(|number| number.starts_with(|letter: char| letter.is_ascii_digit()))
+    };
+    FileName::parse(&name_of(path)).is_err()
+        && path.extension().is_some_and(|extension| extension == "json")
+        && path.components().any(is_gpu)
+}
+
+/// The files that paths stand for, each once.
 ///
 /// # Errors
 /// If the system does not let a folder be read, or one has none.
@@ -79,6 +92,8 @@ pub fn list(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
             return Err(Error::NoFile { path: path.clone() });
         }
     }
+    let mut seen = BTreeSet::new();
+    files.retain(|path| seen.insert(std::path::absolute(path).unwrap_or_else(|_| path.clone())));
     Ok(files)
 }
 
@@ -152,6 +167,16 @@ mod tests {
             found.iter().map(|file| (file.engine, file.folder.is_some(), file.document.is_ok())).collect();
         assert_eq!(told, [(Engine::VLLM, false, false), (Engine::SGLANG, true, true)]);
         assert!(found[1].name.as_ref().unwrap().down);
+        // What is named twice is there once.
+        let twice = [folder.path().to_path_buf(), found[0].path.clone(), folder.path().join(".")];
+        assert_eq!(list(&twice).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn files_of_aiters_triton_kernels_are_told_apart() {
+        let is = |path: &str| is_aiters(Path::new(path));
+        assert!(is("configs/gemm/gfx942-GEMM-A16W16-N=1,K=2.json") && is("gfx950/triton/gemm/x/DEFAULT.json"));
+        assert!(!is("gfx942/E=8,N=64,device_name=X.json") && !is("DEFAULT.json") && !is("gfx-x.json"));
     }
 
     #[test]

@@ -32,10 +32,10 @@ pub fn shared_bytes(row: &Row, dtype: Option<Precision>, gpu: Gpu) -> i64 {
     let swaps = dtype == Some(Precision::Fp8W8A8) && m < WGMMA_ROWS && n >= WGMMA_ROWS;
     if dtype.is_some_and(Precision::has_groups) {
         // Such loops are not always pipelined, whatever the stages: one tile is there at least.
-        return (m * a).saturating_mul(k);
+        return m.saturating_mul(a).saturating_mul(k);
     }
     let kept = if is_hopper && (m >= WGMMA_ROWS || swaps) { stages } else { (stages - 1).max(1) };
-    (m * a + n * b).saturating_mul(k).saturating_mul(kept)
+    m.saturating_mul(a).saturating_add(n.saturating_mul(b)).saturating_mul(k).saturating_mul(kept)
 }
 
 /// Bytes of shared memory of sm_90 and sm_100.

@@ -208,7 +208,7 @@ impl<'a> Asked<'a> {
         let taken = counts.iter().filter(|count| **count > 0).count();
         if taken < topk as usize {
             let expected = format!("at least {topk}, as a token has so many experts");
-            return wrong(format!("{taken} above 0 in the list of --routing, {from}"), expected);
+            return wrong(format!("{taken} that are taken in the list of --routing, {from}"), expected);
         }
         Ok(())
     }

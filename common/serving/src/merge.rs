@@ -168,6 +168,9 @@ fn bring(base: &mut ConfigFile, found: &Found, size: i64, row: Row, policy: Poli
     if base.row(size).is_some_and(|own| own.is_same(&row)) {
         return Fate::Same;
     }
+    if size < 1 {
+        return Fate::Refused(format!("found {size}, expected a batch size from 1 on"));
+    }
     if let Some(reason) = refusal(found, &row) {
         return Fate::Refused(reason);
     }

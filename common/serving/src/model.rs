@@ -73,10 +73,7 @@ impl Model {
     /// # Errors
     /// As [`Self::read`].
     pub fn parse(path: &Path, text: &str, asked: AskedType) -> Result<Self, Error> {
-        let config: Json = serde_json::from_str(text).map_err(|error| {
-            let found = error.to_string().split(" at line ").next().unwrap_or_default().to_string();
-            Error::Torn { path: path.to_path_buf(), line: error.line(), column: error.column(), found }
-        })?;
+        let config: Json = serde_json::from_str(text).map_err(|error| Error::torn(path, text, &error))?;
         Self::of_config(path, config, asked)
     }
 

@@ -83,7 +83,7 @@ fn what_the_loader_can_not_read_is_one_error() {
             "{\"1\": {\"BLOCK_SIZE_M\": 16",
             "x.json:1:25: found EOF while parsing an object, expected JSON: the file is torn",
         ),
-        ("", "x.json:1:0: found EOF while parsing a value, expected JSON: the file is torn"),
+        ("", "x.json:1:1: found nothing, expected JSON: the file is torn"),
         ("[1]", "x.json: the file: found no object, expected an object of rows by batch size"),
         ("7", "x.json: the file: found no object, expected an object of rows by batch size"),
         ("{\"1\": {}} {", "x.json:1:11: found trailing characters, expected JSON: the file is torn"),

@@ -34,6 +34,21 @@ fn merged(base: &Found, other: &Found, policy: Policy, any: bool) -> Result<(Con
 }
 
 #[test]
+fn what_no_kernel_is_launched_for_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "E=8,N=128,device_name=NVIDIA_H200.json";
+    let base = file(&folder.path().join("one"), name, None, &[(1, row(16, 64))]);
+    let huge = row(1 << 62, 1 << 62);
+    let other = file(&folder.path().join("two"), name, None, &[(-1, row(16, 64)), (0, row(16, 64)), (2, huge)]);
+    let (config, told) = merged(&base, &other, Policy::Newest, false).unwrap();
+    assert_eq!(config.rows().map(|(size, _)| size).collect::<Vec<_>>(), [1]);
+    let reasons: Vec<_> =
+        told.iter().map(|told| if let Fate::Refused(reason) = &told.fate { reason } else { "" }).collect();
+    assert_eq!(reasons[..2], ["found -1, expected a batch size from 1 on", "found 0, expected a batch size from 1 on"]);
+    assert!(reasons[2].contains(&format!("found {} bytes of shared memory a block", i64::MAX)), "{}", reasons[2]);
+}
+
+#[test]
 fn rows_are_brought_together() {
     let folder = tempfile::tempdir().unwrap();
     let (one, two) = (folder.path().join("one"), folder.path().join("two"));
