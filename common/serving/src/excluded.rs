@@ -45,6 +45,8 @@ const ANY: u32 = u32::MAX;
 /// What stands before the number of a layer in paths.
 const LAYERS: &str = "layers.";
 
+/// What layers with experts are called where a config lists what each layer is.
+const MOE: &str = "moe";
 /// Layers of a model at most, which are asked for one by one.
 const MOST_LAYERS: u32 = 4096;
 
@@ -77,10 +79,26 @@ pub(crate) fn layers_with_experts(text: &Json) -> Vec<u32> {
         every("moe_layer_freq").is_none_or(|step| layer.is_multiple_of(step))
             && steps.iter().flatten().all(|step| (layer + 1).is_multiple_of(*step))
     };
-    let layers = 0..number("num_hidden_layers").unwrap_or(0).min(MOST_LAYERS);
+    let kinds = |name: &str| -> Option<Vec<&str>> {
+        Some(field(text, name)?.as_array()?.iter().map(|kind| kind.as_str().unwrap_or_default()).collect())
+    };
+    let (types, blocks) = (kinds("mlp_layer_types"), kinds("layers_block_type").filter(|all| all.contains(&MOE)));
+    let pattern = field(text, "hybrid_override_pattern").and_then(Json::as_str).filter(|all| all.contains('E'));
+    let is_kind = |layer: &u32| {
+        let at = *layer as usize;
+        types.as_ref().is_none_or(|all| all.get(at) != Some(&"dense"))
+            && blocks.as_ref().is_none_or(|all| all.get(at) == Some(&MOE))
+            && pattern.is_none_or(|all| all.as_bytes().get(at) == Some(&b'E'))
+    };
+    let period = every("expert_layer_period").zip(number("expert_layer_offset"));
+    let is_in_period = |layer: &u32| period.is_none_or(|(step, offset)| layer % step == offset);
+    let listed = [blocks.as_ref().map(Vec::len), pattern.map(str::len), types.as_ref().map(Vec::len)];
+    let listed = listed.into_iter().flatten().next().and_then(|count| u32::try_from(count).ok());
+    let layers = 0..number("num_hidden_layers").or(listed).unwrap_or(0).min(MOST_LAYERS);
     let in_range = layers.filter(|layer| (first..=last).contains(layer) && !dense.contains(layer));
     let is_counted = |layer: &u32| counted.as_ref().is_none_or(|counted| counted.contains(layer));
-    in_range.filter(|layer| has_flag(*layer)).filter(is_due).filter(is_counted).collect()
+    let flagged = in_range.filter(|layer| has_flag(*layer)).filter(is_due).filter(is_counted);
+    flagged.filter(is_kind).filter(is_in_period).collect()
 }
 
 /// Of which of these layers `quantization_config` leaves the experts in 16 bits. Without layers names of single ones count for nothing.
@@ -248,6 +266,16 @@ mod tests {
             of(r#", "moe_layer_start_index": [2, 1], "moe_layer_end_index": [3, 4], "moe_layer_interval": 1"#),
             [1, 2, 3, 4]
         );
+        assert_eq!(
+            of(r#", "mlp_layer_types": ["dense", "sparse", "sparse", "dense", "hash_moe", "sparse"]"#),
+            [1, 2, 4, 5]
+        );
+        assert_eq!(of(r#", "expert_layer_period": 3, "expert_layer_offset": 1"#), [1, 4]);
+        assert_eq!(of(r#", "hybrid_override_pattern": "MEM*E-""#), [1, 4]);
+        assert_eq!(of(r#", "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid", "mamba", "mamba"]"#).len(), 6);
+        // Where each layer is listed nothing needs to count them.
+        let listed = r#"{"layers_block_type": ["linear_attention", "moe", "full_attention", "moe"]}"#;
+        assert_eq!(layers_with_experts(&serde_json::from_str(listed).unwrap()), [1, 3]);
         assert_eq!(layers_with_experts(&Json::Null), [] as [u32; 0]);
     }
 

@@ -10,7 +10,8 @@ const TEXT: &str = "text_config";
 const COMMON: ModelFamily = ModelFamily {
     names: &[],
     text: TEXT,
-    experts: &["num_experts"],
+    // The second name is what Transformers writes of some.
+    experts: &["num_experts", "num_local_experts"],
     topk: &["num_experts_per_tok"],
     intermediate: &["moe_intermediate_size"],
     hidden: &["hidden_size"],
@@ -32,8 +33,13 @@ const LONGCAT: ModelFamily = ModelFamily {
     ..ROUTED
 };
 
-const STEP3: ModelFamily =
-    ModelFamily { experts: &["moe_num_experts"], topk: &["moe_top_k"], attention: Attention::Other, ..COMMON };
+const STEP3: ModelFamily = ModelFamily {
+    // The second names are what Transformers calls them by.
+    experts: &["moe_num_experts", "n_routed_experts"],
+    topk: &["moe_top_k", "num_experts_per_tok"],
+    attention: Attention::Other,
+    ..COMMON
+};
 
 /// The first name is what Transformers calls it by.
 const INKLING: ModelFamily = ModelFamily {
@@ -178,6 +184,7 @@ pub static FAMILIES: &[ModelFamily] = &[
         ..COMMON
     },
     ModelFamily {
+        // SGLang computes its experts by kernels that read no file.
         names: &["MuseSparkForConditionalGeneration"],
         experts: &["num_local_experts"],
         hidden: &["moe_hidden_size"],
@@ -308,7 +315,12 @@ pub static FAMILIES: &[ModelFamily] = &[
         attention: Attention::Other,
         ..COMMON
     },
-    ModelFamily { names: &["HunYuanMoEV1ForCausalLM"], topk: &["moe_topk"], ..COMMON },
+    ModelFamily {
+        names: &["HunYuanMoEV1ForCausalLM"],
+        topk: &["moe_topk"],
+        intermediate: &["moe_intermediate_size", "intermediate_size"],
+        ..COMMON
+    },
     ModelFamily {
         names: &["HYV3ForCausalLM"],
         intermediate: &["expert_hidden_dim", "moe_intermediate_size"],

@@ -36,6 +36,22 @@ fn shape(text: &str, engine: Engine, tp: u32, ep: u32) -> Result<[u32; 4], Strin
 }
 
 #[test]
+fn sizes_are_found_as_transformers_writes_them() {
+    let of = |architecture: &str, fields: &str| {
+        let text =
+            format!(r#"{{"architectures": ["{architecture}"], "hidden_size": 64, "intermediate_size": 96, {fields}}}"#);
+        shape(&text, Engine::SGLANG, 1, 1)
+    };
+    let usual = r#""num_local_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 32"#;
+    for architecture in ["Qwen3MoeForCausalLM", "Qwen3VLMoeForConditionalGeneration", "MellumForCausalLM"] {
+        assert_eq!(of(architecture, usual), Ok([16, 32, 64, 2]), "{architecture}");
+    }
+    let step = usual.replace("num_local_experts", "n_routed_experts");
+    assert_eq!(of("Step3p7ForConditionalGeneration", &step), Ok([16, 32, 64, 2]));
+    assert_eq!(of("HunYuanMoEV1ForCausalLM", r#""num_experts": 16, "moe_topk": 2"#), Ok([16, 96, 64, 2]));
+}
+
+#[test]
 fn layers_are_spread_as_each_engine_spreads_them() {
     let (vllm, sglang) = (Engine::VLLM, Engine::SGLANG);
     assert_eq!(shape(MIXTRAL, vllm, 2, 1), Ok([8, 7168, 4096, 2]));
@@ -321,7 +337,12 @@ fn what_is_no_such_model_is_one_error() {
         "{dense}"
     );
     let none = error(r#"{"architectures": ["JambaForCausalLM"], "hidden_size": 64}"#);
-    assert!(none.starts_with("config.json: num_experts: found no num_experts of JambaForCausalLM, expected"), "{none}");
+    assert!(
+        none.starts_with(
+            "config.json: num_experts: found no num_experts or num_local_experts of JambaForCausalLM, expected"
+        ),
+        "{none}"
+    );
     let mxfp4 = MIXTRAL.replacen('{', "{\"quantization_config\": {\"quant_method\": \"mxfp4\"}, ", 1);
     let never = shape(&mxfp4, Engine::VLLM, 1, 1).unwrap_err();
     let expected = "config.json: MixtralForCausalLM: found weights of mxfp4: vllm reads no config file for such experts, expected others, \
