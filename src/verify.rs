@@ -151,7 +151,8 @@ impl VerifyArgs {
         let mut told = Told::default();
         for mut file in ToolFile::read_all(kind, files, self.known.as_deref(), &self.tools, self.retune)? {
             file.note().iter().for_each(|note| say!("note: {}: {note}", file.path().display()));
-            let verified = file.verify(&self.tools, self.fix).await;
+            let mut display = Display::new(|_| ());
+            let verified = file.verify(&self.tools, self.fix, &mut display).await;
             let Ok(Some(verified)) = verified else {
                 told.end(self.json)?;
                 say!("stopped; of {} nothing is kept, and nothing was written", file.path().display());

@@ -55,6 +55,8 @@ pub trait Watch: Send {
     }
     /// Of how many of `all` problems it is known which solvers apply.
     fn asked(&mut self, _done: u64, _all: u64) {}
+    /// Of so many turns of rows that other programs launch that many are over, and this begins.
+    fn in_turn(&mut self, _done: u64, _all: u64, _what: &str) {}
 }
 
 /// How the wait for it ended.

@@ -25,6 +25,7 @@ pub use evaluator::aiter::AiterDevice;
 pub use evaluator::artifacts::Artifact;
 pub use evaluator::assignment::Assignment;
 pub use evaluator::device::DeviceChild;
+pub use evaluator::gpu_lock::{GpuLock, Held};
 pub use evaluator::miopen::MiopenDevice;
 pub use evaluator::noop::Noop;
 pub use evaluator::probe::{Probe, ProbeError};

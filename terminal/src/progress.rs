@@ -31,6 +31,10 @@ pub struct Display<'a> {
     only_compiles: bool,
     session: Option<Shown>,
     asked: Option<ProgressBar>,
+    /// Of rows that other programs launch.
+    turns: Option<ProgressBar>,
+    /// When a line was said of them, where there is no bar.
+    told: Option<Instant>,
     /// What each step of a whole campaign did.
     pub report: Map<String, Value>,
 }
@@ -62,6 +66,8 @@ impl<'a> Display<'a> {
             only_compiles: false,
             session: None,
             asked: None,
+            turns: None,
+            told: None,
             report: Map::new(),
         }
     }
@@ -171,7 +177,8 @@ impl Watch for Display<'_> {
     /// Clears the bars.
     fn finish(&mut self) {
         let bars = self.session.take().and_then(|shown| shown.bars);
-        for bar in bars.into_iter().flat_map(|bars| [bars.problems, bars.summary, bars.phase]) {
+        let bars = bars.into_iter().flat_map(|bars| [bars.problems, bars.summary, bars.phase]);
+        for bar in bars.chain(self.turns.take()) {
             bar.finish_and_clear();
         }
     }
@@ -179,6 +186,17 @@ impl Watch for Display<'_> {
     fn step(&mut self, name: &'static str, text: &str, report: Value) {
         crate::say!("{name}: {text}");
         self.report.insert(name.to_string(), report);
+    }
+
+    fn in_turn(&mut self, done: u64, all: u64, what: &str) {
+        if std::io::stderr().is_terminal() {
+            let bar = self.turns.get_or_insert_with(|| bar::of_turns(all));
+            bar.set_position(done);
+            bar.set_message(what.to_string());
+        } else if self.told.is_none_or(|told| told.elapsed() >= LINE_EVERY) {
+            self.told = Some(Instant::now());
+            crate::say!("{done} of {}; {what}", counted(all, "turn"));
+        }
     }
 
     fn asked(&mut self, done: u64, all: u64) {

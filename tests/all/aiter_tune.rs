@@ -135,6 +135,17 @@ fn what_is_better_is_taken_and_nothing_is_tuned_twice() {
     }
 }
 
+/// What an operator logs between its row of the table and the keys is more than the last words of a process.
+#[test]
+fn operators_that_log_much_are_compared() {
+    let machine = Machine::new();
+    machine.untuned(&[16]);
+    let arguments = ["--shapes", "ck_gemm_a8w8_blockscale", "--gpu", GPU, "--compare"];
+    let report = json(&expect(&mut machine.tune(&[("STAND_IN_LOG", "20000")], &arguments), 0));
+    assert_eq!(report["operators"].as_array().unwrap().len(), 1);
+    assert_eq!(rows(&machine.configs().join("a8w8_blockscale_tuned_gemm.csv")).len(), 1, "{report}");
+}
+
 /// Rows are taken by what the whole operator takes with them, whatever their kernels take; and an operator that crashes with one
 /// costs no other.
 #[test]

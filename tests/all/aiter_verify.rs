@@ -78,6 +78,7 @@ fn rows_are_held_against_operators_without_them() {
     assert!(low < time && time < high && 0.39 < low && high < 0.41, "{low} {time} {high}");
     assert_eq!(rows[3]["reason"].as_str(), Some("another row of the file has its shape"));
     assert!(text(&output.stderr).contains("note: a8w8_tuned_gemm.csv: 1 rows of other GPUs are left aside"));
+    assert!(text(&output.stderr).contains("0 of 18 turns; turn 1 of 6, by the file's rows: 3 shapes\n"));
     // A side is built once, by its rows: 4 of the GPU, and none.
     let mut built: Vec<String> =
         read(&machine.folder.path().join("state/rebuilt")).lines().map(str::to_string).collect();

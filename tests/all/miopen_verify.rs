@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use bluefin_common::problem::{Direction, Problem, driver};
+use bluefin_eval_worker::GpuLock;
 use bluefin_miopen::key::FindDbKey;
 use bluefin_stand_ins::{Registered, program, solvers, wrap};
 use bluefin_test_support::hip::HipMachine;
@@ -271,4 +273,23 @@ fn processes_see_the_gpu_and_all_that_is_installed() {
     );
     version(3);
     assert!(text(&expect(command(USER).args(GPU), 1).stdout).contains("FASTER"));
+}
+
+#[tokio::test]
+async fn a_gpu_that_others_work_on_is_waited_for_and_turns_are_told() {
+    let (machine, gpu) = (Machine::new(SYSTEM), HipMachine::new("gfx90a-104"));
+    let held = GpuLock::of(&gpu.uuid(0)).hold().await;
+    let calls = machine.path("calls");
+    let mut verify = machine.verify(SYSTEM, &[("STAND_IN_CALLS", calls.to_str().unwrap())], &["--json"]);
+    verify.envs(gpu.environment());
+    verify.env_remove("ROCR_VISIBLE_DEVICES").env_remove("HIP_VISIBLE_DEVICES").env_remove("CUDA_VISIBLE_DEVICES");
+    let running = verify.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!calls.exists(), "nothing is launched beside other work");
+    drop(held);
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(verdicts(&json(&output)), ["faster", "slower", "default"]);
+    let told = text(&output.stderr);
+    let (key, _) = rows()[0].split_once('=').map(|(key, _)| (key.to_string(), ())).unwrap();
+    assert!(told.contains(&format!("0 of 18 turns; turn 1 of 6: {key}\n")), "{told}");
 }

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use bluefin_common::arch::{self, Vendor};
 use bluefin_common::kfd;
 use bluefin_common::target::Target;
+use bluefin_eval_worker::GpuLock;
 use bluefin_miopen::detect::{self, Gpu};
 use humantime::parse_duration;
 
@@ -45,6 +46,8 @@ pub(super) struct Shown {
     pub target: Target,
     /// What [`VISIBLE`] is to be, where that is known.
     pub devices: Option<OsString>,
+    /// Whoever works on it has it.
+    pub lock: GpuLock,
 }
 
 impl ToolArgs {
@@ -89,14 +92,18 @@ impl ToolArgs {
             return Err(usage(format!("{name}: found {}, expected GPUs of this machine", said.to_string_lossy())));
         }
         let devices = |gpu: &Gpu| if gpu.uuid.is_empty() { gpu.index.to_string() } else { gpu.uuid.clone() };
-        let of = |gpu: &Gpu| Shown { target: gpu.target.clone(), devices: Some(devices(gpu).into()) };
+        let of = |gpu: &Gpu| Shown {
+            target: gpu.target.clone(),
+            devices: Some(devices(gpu).into()),
+            lock: GpuLock::among(&all, &gpu.uuid),
+        };
         match (named, here.first()) {
             (None, Some(first)) => Ok(of(first)),
             (None, None) => {
                 let first = self.aiter.gpus(None)?.into_iter().next().context("--gpu: no GPU in this machine")?;
-                Ok(Shown { target: first.target, devices: said })
+                Ok(Shown { target: first.target, devices: said, lock: GpuLock::of("") })
             }
-            (Some(named), None) => Ok(Shown { target: named.clone(), devices: said }),
+            (Some(named), None) => Ok(Shown { target: named.clone(), devices: said, lock: GpuLock::of("") }),
             (Some(named), Some(_)) => here.iter().find(|gpu| gpu.target == *named).map(of).ok_or_else(|| {
                 let found: Vec<String> = here.iter().map(|gpu| gpu.target.to_string()).collect();
                 usage(format!("--gpu: found {named}, expected one of this machine: {}", found.join(", ")))

@@ -15,14 +15,15 @@ use bluefin_miopen::db::find_db::{FindEntry, scan, write_record};
 use bluefin_miopen::detect::{self, ROCM};
 use bluefin_miopen::driver::{Params, arguments};
 use bluefin_miopen::place::Place;
-use bluefin_miopen::process::{self, Run, Watch};
+use bluefin_miopen::process::{self, Run};
 use bluefin_serving::files::name_of;
 use serde_json::{Map, Value as Json, json};
 
 use super::asked::{Shown, VISIBLE};
-use super::tries::{Tries, Try, replace, take_out, untold, verified};
+use super::tries::{Steps, Tries, Try, replace, take_out, untold, verified};
 use super::verdict::{Verdict, Worth};
 use super::{Judged, Verified, beside};
+use crate::carry::Watch;
 
 /// What the name of a user's find db ends with, and that of one which is installed with MIOpen.
 const USER: &str = ".ufdb.txt";
@@ -138,9 +139,15 @@ impl FindFile {
     ///
     /// # Errors
     /// If MIOpenDriver does not start, it fails with all rows and without them, or a file can not be written.
-    pub async fn verify(&mut self, turns: u32, limit: Duration, fix: bool) -> anyhow::Result<Option<Verified>> {
+    pub(super) async fn verify(
+        &mut self,
+        turns: u32,
+        limit: Duration,
+        fix: bool,
+        watch: &mut dyn Watch,
+    ) -> anyhow::Result<Option<Verified>> {
         let signal = shutdown::on_signal()?;
-        let Some(judged) = signal.run_until_cancelled(self.judge(turns, limit)).await else { return Ok(None) };
+        let Some(judged) = signal.run_until_cancelled(self.judge(turns, limit, watch)).await else { return Ok(None) };
         let mut judged = judged?;
         let keys: Vec<&str> = self.rows.iter().map(|entry| &*entry.key).collect();
         let lost = if fix { take_out(&keys, &mut judged, NONE, |_, _| None) } else { BTreeSet::new() };
@@ -152,21 +159,23 @@ impl FindFile {
         Ok(Some(verified(judged)))
     }
 
-    async fn judge(&self, turns: u32, limit: Duration) -> anyhow::Result<Vec<Judged>> {
+    async fn judge(&self, turns: u32, limit: Duration, watch: &mut dyn Watch) -> anyhow::Result<Vec<Judged>> {
         let mut judged = Vec::with_capacity(self.rows.len());
         let mut dead: Vec<Option<String>> = Vec::new();
+        let mut steps = Steps::new(watch, self.rows.len(), turns);
         for entry in &self.rows {
             let worth = match &entry.problem {
                 None => Worth::unknown("no convolution has such a key"),
                 Some(problem) => match arguments(problem, Params::Take) {
                     Err(error) => Worth::unknown(&format!("MIOpenDriver has no words for {error}")),
                     Ok(words) => {
-                        let (worth, reason) = self.worth(entry, &asked(words), turns, limit).await?;
+                        let (worth, reason) = self.worth(entry, &asked(words), (turns, limit), &mut steps).await?;
                         dead.push(reason);
                         worth
                     }
                 },
             };
+            steps.end(turns as usize);
             judged.push(entry.judged(worth));
         }
         let dead: Option<Vec<String>> = dead.into_iter().collect();
@@ -181,8 +190,8 @@ impl FindFile {
         &self,
         entry: &Entry,
         words: &[OsString],
-        turns: u32,
-        limit: Duration,
+        (turns, limit): (u32, Duration),
+        steps: &mut Steps<'_>,
     ) -> anyhow::Result<(Worth, Option<String>)> {
         let mut without_row = without(&self.text, &entry.lines);
         let mut texts = vec![self.text.clone(), without_row.clone()];
@@ -204,6 +213,7 @@ impl FindFile {
                 let at = if turn % 2 == 0 { at } else { count - 1 - at };
                 let Some((place, text, side)) = sides.get_mut(at) else { continue };
                 if side.tries.is_open(turns) {
+                    steps.begin(&format!("turn {} of {turns}: {}", turn + 1, entry.key));
                     let (came, solver) = self.process(place, text, words, limit).await?;
                     side.tries.add(came);
                     side.solver = solver.unwrap_or_else(|| std::mem::take(&mut side.solver));
@@ -265,8 +275,11 @@ impl FindFile {
         let mut command = vec![self.driver.clone().into_os_string()];
         command.extend(words.iter().cloned());
         let run = Run { command, environment: place.environment(), folder: place.path().to_path_buf(), output: None };
-        let watch = Watch { time: limit, silence: limit, ..Watch::default() };
-        let ran = process::run(&run, &watch).await.context("MIOpenDriver does not start")?;
+        let watch = process::Watch { time: limit, silence: limit, ..process::Watch::default() };
+        let ran = {
+            let _held = self.gpu.lock.hold().await;
+            process::run(&run, &watch).await.context("MIOpenDriver does not start")?
+        };
         Ok(match read(&ran.tail).filter(|_| ran.is_success()) {
             Some((us, solver)) => (Try::Timed(us), Some(solver)),
             None => (untold(&ran, 3, "MIOpenDriver told no time"), None),

@@ -14,9 +14,10 @@ use serde_json::{Map, Value as Json, json};
 use super::asked::{Shown, ToolArgs};
 use super::lookups::{Fallback, fallbacks, of_gpu};
 use super::processes::{Caller, Rows, Shape, Side, Sides};
-use super::tries::{Tries, replace, take_out, verified};
+use super::tries::{Steps, Tries, replace, take_out, verified};
 use super::verdict::{Verdict, Worth};
 use super::{Judged, Verified, beside};
+use crate::carry::Watch;
 
 /// Shapes of one process.
 const SHAPES: usize = 24;
@@ -99,9 +100,14 @@ impl OperatorFile {
     ///
     /// # Errors
     /// If the tuner does not start, nothing runs on any side, or the file can not be written.
-    pub async fn verify(&mut self, args: &ToolArgs, fix: bool) -> anyhow::Result<Option<Verified>> {
+    pub(super) async fn verify(
+        &mut self,
+        args: &ToolArgs,
+        fix: bool,
+        watch: &mut dyn Watch,
+    ) -> anyhow::Result<Option<Verified>> {
         let signal = shutdown::on_signal()?;
-        let Some(worths) = signal.run_until_cancelled(self.judge(args)).await else { return Ok(None) };
+        let Some(worths) = signal.run_until_cancelled(self.judge(args, watch)).await else { return Ok(None) };
         let worths = worths?;
         let mut judged: Vec<Judged> = self.rows.iter().zip(worths).map(|(entry, worth)| entry.judged(worth)).collect();
         let keys: Vec<&Key> = self.rows.iter().map(|entry| &entry.key).collect();
@@ -123,15 +129,17 @@ impl OperatorFile {
     }
 
     /// What each row is worth.
-    async fn judge(&self, args: &ToolArgs) -> anyhow::Result<Vec<Worth>> {
+    async fn judge(&self, args: &ToolArgs, watch: &mut dyn Watch) -> anyhow::Result<Vec<Worth>> {
         let known_keys: BTreeSet<Key> =
             self.known.iter().flat_map(|known| of_gpu(known, &self.gpu.target)).map(|(_, key)| key).collect();
         let mut measured: BTreeMap<(Side, Key), Tries> = BTreeMap::new();
-        for batch in self.batches() {
+        let batches = self.batches();
+        let mut steps = Steps::new(watch, batches.iter().map(Vec::len).sum(), args.turns());
+        for batch in batches {
             let folder = Scratch::new("bluefin-verify-").context("folder of temporary files")?;
             let sides = Sides::new(args, &self.caller, &self.gpu, folder.path(), self.sides(&batch))?;
             let shapes: Vec<Shape> = batch.iter().map(|entry| (entry.key.clone(), entry.shape.clone())).collect();
-            measured.extend(sides.measure(&shapes, &known_keys).await?);
+            measured.extend(sides.measure(&shapes, &known_keys, &mut steps).await?);
         }
         let dead: Option<Vec<&str>> = measured.values().map(Tries::dead).collect();
         if let Some(reason) = dead.as_deref().and_then(<[_]>::first) {

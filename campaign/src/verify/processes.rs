@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use bluefin_aiter::{Family, Key, Row, Table, Tuner, operator};
+use bluefin_common::spelled::counted;
 use bluefin_miopen::process::{self, Run, Watch};
 
 use super::asked::{Shown, ToolArgs, VISIBLE};
-use super::tries::{Tries, Try, untold};
+use super::tries::{Steps, Tries, Try, untold};
 
 /// Where aiter's Python has the variables that name its files.
 const VARIABLES: &str = "aiter/jit/core.py";
@@ -17,8 +18,6 @@ const VARIABLES: &str = "aiter/jit/core.py";
 const MODULES: (&str, &str) = ("aiter/jit", "AITER_JIT_DIR");
 /// Makes aiter build the modules of operators anew, from what it built of them before.
 const REBUILD: (&str, &str) = ("AITER_REBUILD", "2");
-/// Bytes kept of what a tuner prints: the table with all that lies between its rows.
-const PRINTED: usize = 1 << 20;
 
 /// By which rows an operator is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,6 +79,15 @@ impl Side {
             Self::With => "with",
             Self::Without => "without",
             Self::Known => "known",
+        }
+    }
+
+    /// For people.
+    fn words(self) -> &'static str {
+        match self {
+            Self::With => "by the file's rows",
+            Self::Without => "without its row",
+            Self::Known => "by the known rows",
         }
     }
 }
@@ -159,6 +167,7 @@ impl<'a> Sides<'a> {
         &self,
         shapes: &[Shape],
         known: &BTreeSet<Key>,
+        steps: &mut Steps<'_>,
     ) -> anyhow::Result<BTreeMap<(Side, Key), Tries>> {
         let turns = self.args.turns();
         let mut measured: BTreeMap<(Side, Key), Tries> = BTreeMap::new();
@@ -179,21 +188,32 @@ impl<'a> Sides<'a> {
                 let is_alone =
                     |(key, _): &&Shape| came(key).is_some_and(|came| came.has_failed() || came.apart().is_some());
                 let (alone, together): (Vec<&Shape>, Vec<&Shape>) = shapes.iter().filter(is_open).partition(is_alone);
+                let begin = |steps: &mut Steps<'_>, shapes: usize| {
+                    let (side, shapes) = (rows.side.words(), counted(shapes as u64, "shape"));
+                    steps.begin(&format!("turn {} of {turns}, {side}: {shapes}", number + 1));
+                };
                 let mut told = match &*together {
                     [] => BTreeMap::new(),
-                    shapes => self.process(shapes, &self.built(rows, None), &mut turn).await?.0,
+                    shapes => {
+                        begin(steps, shapes.len());
+                        self.process(shapes, &self.built(rows, None), &mut turn).await?.0
+                    }
                 };
                 for shape in together.iter().chain(&alone) {
                     let tries = measured.entry((rows.side, shape.0.clone())).or_default();
                     match told.remove(&shape.0) {
                         Some(came) => tries.add(came),
-                        None => self.alone(shape, rows, tries, &mut turn).await?,
+                        None => {
+                            begin(steps, 1);
+                            self.alone(shape, rows, tries, &mut turn).await?;
+                        }
                     }
                 }
             }
             if number == 0 {
                 give_up(&mut measured, shapes);
             }
+            steps.end(shapes.len());
         }
         Ok(measured)
     }
@@ -258,8 +278,11 @@ impl<'a> Sides<'a> {
             folder: self.args.aiter.aiter.clone(),
             output: None,
         };
-        let watch = Watch { time, silence: time, tail_bytes: PRINTED, ..Watch::default() };
-        let ran = process::run(&run, &watch).await.context("aiter's tuner does not start")?;
+        let watch = Watch { time, silence: time, tail_bytes: operator::PRINTED, ..Watch::default() };
+        let ran = {
+            let _held = self.gpu.lock.hold().await;
+            process::run(&run, &watch).await.context("aiter's tuner does not start")?
+        };
         // It ends well too where aiter has no way to call the operator, or prints what is no table.
         let end = untold(&ran, 4, "aiter did not measure the operator");
         let tried = |it: operator::Operator| match (it.us, it.reason) {

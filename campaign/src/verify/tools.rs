@@ -6,6 +6,7 @@ use super::asked::ToolArgs;
 use super::finds::FindFile;
 use super::operators::OperatorFile;
 use super::{FileKind, Verified};
+use crate::carry::Watch;
 use crate::usage;
 
 /// A file whose rows another program launches.
@@ -13,7 +14,7 @@ pub enum ToolFile {
     /// aiter's.
     Operators(Box<OperatorFile>),
     /// MIOpen's.
-    Finds(FindFile),
+    Finds(Box<FindFile>),
 }
 
 impl ToolFile {
@@ -40,7 +41,7 @@ impl ToolFile {
         let (gpu, driver) = (args.gpu()?, args.miopen_driver.as_deref());
         let read = |path: &PathBuf| match kind {
             FileKind::Operators => OperatorFile::read(path, known, args, &gpu).map(Box::new).map(Self::Operators),
-            _ => FindFile::read(path, known, &gpu, driver).map(Self::Finds),
+            _ => FindFile::read(path, known, &gpu, driver).map(Box::new).map(Self::Finds),
         };
         files.iter().map(read).collect()
     }
@@ -76,10 +77,17 @@ impl ToolFile {
     ///
     /// # Errors
     /// As [`OperatorFile::verify`] and [`FindFile::verify`].
-    pub async fn verify(&mut self, args: &ToolArgs, fix: bool) -> anyhow::Result<Option<Verified>> {
-        match self {
-            Self::Operators(file) => file.verify(args, fix).await,
-            Self::Finds(file) => file.verify(args.turns(), args.limit(), fix).await,
-        }
+    pub async fn verify(
+        &mut self,
+        args: &ToolArgs,
+        fix: bool,
+        watch: &mut dyn Watch,
+    ) -> anyhow::Result<Option<Verified>> {
+        let verified = match self {
+            Self::Operators(file) => file.verify(args, fix, watch).await,
+            Self::Finds(file) => file.verify(args.turns(), args.limit(), fix, watch).await,
+        };
+        watch.finish();
+        verified
     }
 }

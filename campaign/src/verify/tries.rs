@@ -12,9 +12,34 @@ use bluefin_serving::files::name_of;
 
 use super::verdict::{Came, Time};
 use super::{Judged, Verified};
+use crate::carry::Watch;
 
 /// Signals by which a machine ends processes, or whoever uses it: SIGHUP, SIGINT, SIGKILL, SIGTERM. Rows do not end them so.
 const OUTER: [i32; 4] = [1, 2, 9, 15];
+
+/// How far the rows of a file are, for who watches.
+pub(super) struct Steps<'a> {
+    watch: &'a mut dyn Watch,
+    done: u64,
+    all: u64,
+}
+
+impl<'a> Steps<'a> {
+    /// Of so many rows.
+    pub(super) fn new(watch: &'a mut dyn Watch, rows: usize, turns: u32) -> Self {
+        Self { watch, done: 0, all: rows as u64 * u64::from(turns) }
+    }
+
+    /// Tells what begins.
+    pub(super) fn begin(&mut self, what: &str) {
+        self.watch.in_turn(self.done, self.all, what);
+    }
+
+    /// So many turns of rows are over, or need not be.
+    pub(super) fn end(&mut self, turns: usize) {
+        self.done += turns as u64;
+    }
+}
 
 /// What one process tells of a side.
 #[derive(Clone, Debug, PartialEq)]

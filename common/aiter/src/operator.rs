@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Family, Key, Value};
 
+/// Bytes to be kept of what a tuner prints with `--run_config`: the table, with all that lies between its rows.
+pub const PRINTED: usize = 1 << 20;
+
 /// What an operator took for a shape, as users call it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Operator {

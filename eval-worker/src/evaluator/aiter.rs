@@ -30,6 +30,7 @@ use bluefin_miopen::disk::Disk;
 use tokio::sync::oneshot;
 
 use super::assignment::Assignment;
+use super::gpu_lock::GpuLock;
 use super::stop::Stop;
 use super::{Evaluated, Evaluator, Running};
 use crate::metrics::Metrics;
@@ -56,6 +57,7 @@ pub struct AiterDevice {
     pub(super) target: Target,
     /// As `ROCR_VISIBLE_DEVICES` takes it; `None`: the first one.
     pub(super) gpu: Option<String>,
+    lock: GpuLock,
     /// What the kernel driver says of its GPUs.
     topology: PathBuf,
     /// Commit and version of ROCm.
@@ -104,8 +106,10 @@ impl AiterDevice {
         let abi = told(asking.args(words).args(["-c", ABI]).kill_on_drop(true).output().await);
         let basis = commit.as_ref().zip(abi).map(|(commit, abi)| format!("{commit} {rocm} {} {abi}", target.arch()));
         let identity = format!("aiter {}, ROCm {rocm}", commit.as_deref().unwrap_or("unknown"));
-        let disk = Disk::default();
-        Ok(Self { root, python, launcher, target, gpu, topology: topology.to_path_buf(), identity, basis, disk })
+        let (disk, gpus, name) = (Disk::default(), detect::gpus(topology), gpu.as_deref().unwrap_or("0"));
+        let meant = gpus.iter().find(|known| known.index.to_string() == name || known.uuid == name);
+        let lock = GpuLock::among(&gpus, meant.map_or("", |meant| &meant.uuid));
+        Ok(Self { root, python, launcher, target, gpu, lock, topology: topology.to_path_buf(), identity, basis, disk })
     }
 
     /// What sessions are pinned to.
@@ -276,7 +280,7 @@ impl RunningAiter {
                     known => Ok::<_, Stop>(known.ok()),
                 }
             };
-            let (served, _) = assignment.alone(work).await?;
+            let (served, _) = assignment.alone_on(&self.device.lock, work).await?;
             if let Some(answer) = served? {
                 return Ok(answer);
             }

@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bluefin_miopen::detect::Gpu;
 use rustix::fs::OFlags;
 
 /// Where the files are: one place for all processes, whatever their environment.
@@ -18,21 +19,29 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The right to work on one GPU, which nobody has yet.
 #[derive(Clone, Debug)]
-pub(crate) struct GpuLock {
+pub struct GpuLock {
     /// Locked by whoever is the next, and by whoever works. `None`: a GPU that can not be told from others.
     files: Option<[PathBuf; 2]>,
 }
 
 /// The right to work on a GPU, until it is dropped or its process ends.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub struct Held {
     _file: Option<File>,
 }
 
 impl GpuLock {
     /// That of the GPU of this UUID; none if it has none.
-    pub(crate) fn of(uuid: &str) -> Self {
+    #[must_use]
+    pub fn of(uuid: &str) -> Self {
         Self::within(Path::new(FOLDER), uuid)
+    }
+
+    /// That of one of these GPUs, by its UUID; none if it has none, or shares it, as slices of a GPU may.
+    #[must_use]
+    pub fn among(gpus: &[Gpu], uuid: &str) -> Self {
+        let is_unique = gpus.iter().filter(|gpu| gpu.uuid == uuid).count() == 1;
+        Self::of(if is_unique { uuid } else { "" })
     }
 
     fn within(folder: &Path, uuid: &str) -> Self {
@@ -43,7 +52,7 @@ impl GpuLock {
 
     /// Waits until nobody else works on the GPU, in the order in which they came. May be cancelled. A machine on which no file can be
     /// locked is one without locks.
-    pub(crate) async fn hold(&self) -> Held {
+    pub async fn hold(&self) -> Held {
         let Some([next, lock]) = &self.files else { return Held { _file: None } };
         let held = async {
             // Whoever has just worked comes behind those that wait.
@@ -113,6 +122,14 @@ mod tests {
         };
         tokio::join!(other, works);
         assert_eq!(order.into_inner(), ["the other", "the first"]);
+    }
+
+    #[test]
+    fn slices_of_one_gpu_have_none() {
+        let gpu = |index, uuid: &str| Gpu { index, target: "gfx942-304".parse().unwrap(), uuid: uuid.to_string() };
+        let gpus = [gpu(0, "GPU-a"), gpu(1, "GPU-b"), gpu(2, "GPU-b"), gpu(3, "")];
+        let has = |uuid| GpuLock::among(&gpus, uuid).files.is_some();
+        assert_eq!(["GPU-a", "GPU-b", "GPU-c", ""].map(has), [true, false, false, false]);
     }
 
     #[tokio::test]

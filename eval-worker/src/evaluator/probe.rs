@@ -52,9 +52,7 @@ impl MiopenDevice {
         let Probe { tool, program, launcher, target, gpu, topology } = probe;
         let gpus = detect::gpus(topology);
         let uuid = check_gpu(&gpus, &target, gpu)?;
-        // Slices of a GPU may share what it calls unique.
-        let is_unique = gpus.iter().filter(|gpu| gpu.uuid == uuid).count() == 1;
-        let lock = GpuLock::of(if is_unique { &uuid } else { "" });
+        let lock = GpuLock::among(&gpus, &uuid);
         let versions = Versions::of_program(program);
         let broken = |reason: String| ProbeError::Broken { tool, program: program.to_path_buf(), reason };
         let failed = |trouble: Trouble| broken(trouble.into_failure().detail);

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bluefin_aiter::harvest::{Remains, Verdict};
+use bluefin_aiter::operator::PRINTED;
 use bluefin_aiter::{ARGUMENTS, Family, Row, Sheet, Table};
 use bluefin_common::child_file;
 use bluefin_common::failure::{Failure, FailureKind};
@@ -119,7 +120,7 @@ impl Batch<'_> {
         command.extend(arguments);
         // The first shape of a host builds the kernels of its family: that counts as one more.
         let time = self.limit() * (shapes as u32 + 1);
-        let watch = Watch { time, silence: time, ..Watch::default() };
+        let watch = Watch { time, silence: time, tail_bytes: PRINTED, ..Watch::default() };
         let environment = self.environment(folder, variables);
         let output = Some(folder.join(PROFILE));
         let run = Run { command, environment, folder: root.clone(), output };
