@@ -213,6 +213,27 @@ __global__ void found(int* out) {
     }
 }
 
+/// What the samples of CUDA share for vectors, which are plain structures otherwise.
+#[test]
+fn vectors_have_the_operators_of_samples() {
+    let kernel = r#"#include <helper_math.h>
+__global__ void found(int* out) {
+    if (threadIdx.x) return;
+    const float4 a = make_float4(make_float3(1, 2, 3), 4), b = make_float4(2);
+    float4 c = a * b - 1.0f;
+    c += 0.5f * b;
+    const float3 across = cross(make_float3(a), make_float3(0, 0, 1)), turned = reflect(make_float3(a), make_float3(0, 1, 0));
+    const int3 whole = make_int3(make_float3(c)) + make_int3(1, 2, 3), between = clamp(whole, 3, 6);
+    const int known[] = {(int)c.x, (int)c.w, (int)dot(a, b), (int)across.x, (int)across.y, (int)turned.y, whole.z, between.x, between.y,
+                         between.z, (int)lerp(a, c, 0.5f).w, (int)length(make_float2(3, 4)), (int)(10 * normalize(make_float2(3, -4)).y),
+                         (int)fmaxf(a, -b).x, (int)floorf(-a / 8.0f).x, (-whole).x, (int)smoothstep(0.0f, 2.0f, 5.0f)};
+    for (int i = 0; i < 17; ++i) out[i] = known[i];
+}
+"#;
+    let known = [2, 8, 20, 2, -1, -2, 9, 3, 6, 6, 6, 5, -8, 1, -1, -3, 1];
+    right(&Known::integers(known), "samples.cu", "found", CUDA, kernel);
+}
+
 /// Floats of 8 bits of either dialect: what is made of numbers and of each byte, and constants of mathematics.
 #[test]
 fn floats_of_8_bits() {
