@@ -18,13 +18,23 @@ pub(in super::super) struct Given<'a, 'b> {
 
 /// The numbers that a text gives to names, by macros and by constants.
 pub(in super::super) fn constants(text: &str) -> BTreeMap<String, i64> {
-    let macros: BTreeMap<String, i64> = numbers(text).collect();
+    let mut macros: BTreeMap<String, i64> = numbers(text).collect();
+    for (name, value) in directives(text).filter_map(defined) {
+        let value = value_of(&take_apart(value).tokens, &|name| macros.get(name).copied());
+        value.into_iter().for_each(|value| _ = macros.insert(name.to_string(), value));
+    }
     let mut found = macros.clone();
     for Given { name, value, .. } in given(&take_apart(text).tokens) {
         let value = value_of(value, &|name| found.get(name).copied()).filter(|_| !macros.contains_key(name));
         found.extend(value.map(|value| (name.to_string(), value)));
     }
     found
+}
+
+/// The name of a macro without parameters, and its value.
+fn defined(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.strip_prefix("define")?.trim_start().split_once([' ', '\t'])?;
+    (!name.contains('(')).then_some((name, value))
 }
 
 /// Macros of a text that are whole numbers.
@@ -77,18 +87,60 @@ pub(in super::super) fn given<'a, 'b>(tokens: &'b [Token<'a>]) -> Vec<Given<'a, 
 /// The whole number that `words` are, where names are what `known` says.
 pub(in super::super) fn value_of(words: &[Token<'_>], known: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
     let one = |token: &Token<'_>| match token.text {
-        sign @ ("+" | "-" | "*" | "/" | "%" | "(" | ")") => Some(sign.to_string()),
+        sign @ ("+" | "-" | "*" | "/" | "%" | "(" | ")" | "<") => Some(sign.to_string()),
         name if is_word(name) => known(name).map(|value| value.to_string()),
         literal => {
             let digits = literal.trim_end_matches(['u', 'U', 'l', 'L']);
             digits.parse::<i64>().ok().map(|value| value.to_string())
         }
     };
-    let text: Vec<String> = words.iter().map(one).collect::<Option<_>>()?;
+    let text: Vec<String> = without_casts(words).map(one).collect::<Option<_>>()?;
+    let text = shifted(&text);
     match text.as_slice() {
         [alone] => alone.parse().ok(),
         _ => number(&text.join(" ")),
     }
+}
+
+/// `words` without what converts numbers: `(size_t)64`.
+fn without_casts<'a, 'b>(words: &'b [Token<'a>]) -> impl Iterator<Item = &'b Token<'a>> {
+    let text = |at: usize| words.get(at).map_or("", |token| token.text);
+    let is_type = |word: &str| {
+        matches!(word, "int" | "unsigned" | "long" | "size_t")
+            || word.ends_with("int_t")
+            || word.ends_with("32_t")
+            || word.ends_with("64_t")
+    };
+    let is_cast = move |at: usize| {
+        let end = (at + 1..words.len()).find(|end| !is_type(text(*end)))?;
+        (text(at) == "(" && end > at + 1 && text(end) == ")").then_some(end)
+    };
+    let mut behind = 0;
+    words.iter().enumerate().filter_map(move |(at, token)| {
+        behind = is_cast(at).map_or(behind, |end| end + 1);
+        (at >= behind).then_some(token)
+    })
+}
+
+/// `words` with numbers in the place of those that are shifted and nothing else, `1 << 20`, in parentheses or alone.
+fn shifted(words: &[String]) -> Vec<String> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(word) = words.get(at) {
+        let is_open = found.last().is_none_or(|last| last == "(");
+        let is_closed = words.get(at + 4).is_none_or(|next| next == ")");
+        if let (true, true, Some([one, first, second, by])) = (is_open, is_closed, words.get(at..at + 4))
+            && (first.as_str(), second.as_str()) == ("<", "<")
+            && let (Ok(one), Ok(by)) = (one.parse::<i64>(), by.parse::<u32>())
+            && let Some(value) = 1_i64.checked_shl(by).filter(|_| by < 62).and_then(|times| one.checked_mul(times))
+        {
+            found.push(value.to_string());
+            at += 4;
+        } else {
+            found.push(word.clone());
+            at += 1;
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -102,6 +154,12 @@ mod tests {
              constexpr int e = (c + 1) % 5; const int f = g(2); static const float h = 1.5f; int i = 4; if (a == 2) { } }\n\
              const int WARP = 7;",
         );
+        let macros = constants(
+            "#define T ((size_t)64) // threads\n#define ROWS (T * (25/5))\n#define N (1 << 20)\n#define M 4 * 8\n#define F(x) x\n\
+             #define S 1 + (2 << 3)\n#define H 1.5f\nconst int k = 1 << 4;",
+        );
+        let expected = [("M", 32), ("N", 1 << 20), ("ROWS", 320), ("S", 17), ("T", 64), ("k", 16)];
+        assert_eq!(macros, expected.map(|(name, value)| (name.to_string(), value)).into());
         let expected = [("WARP", 32), ("a", 64), ("b", 8), ("c", 16), ("e", 2)];
         assert_eq!(found, expected.map(|(name, value)| (name.to_string(), value)).into());
     }
