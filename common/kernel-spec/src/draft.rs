@@ -26,9 +26,10 @@ use std::path::Path;
 use bluefin_common::problem::DataType;
 
 pub use self::launch::{Axis, Launch, Shape};
+pub use self::build_file::{Declared, include_folders};
+pub use self::configs::Config;
 use self::lengths::Length;
 use self::records::Records;
-pub use self::{build_file::Declared, configs::Config};
 use crate::host_code::{self, Token};
 use crate::{Bundle, shim};
 

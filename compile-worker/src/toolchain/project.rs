@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::path::{Component, Path, PathBuf};
 
 use bluefin_common::child_file;
-use bluefin_kernel_spec::draft::{is_included, kernels_in};
+use bluefin_kernel_spec::draft::{include_folders, is_included, kernels_in};
 use bluefin_kernel_spec::{may_be_include, project_root, source_text};
 
 /// Files and folders that are looked at, and files that are read for launches.
@@ -26,7 +26,9 @@ pub(super) struct Project {
     root: PathBuf,
     /// From the folder of the source, the nearest first.
     files: Vec<String>,
-    /// The same with their texts, once these are asked for.
+    /// Folders in which the build file of the source lets a compiler look for headers.
+    folders: Vec<PathBuf>,
+    /// The files with their texts, once these are asked for.
     texts: OnceCell<Vec<(String, String)>>,
 }
 
@@ -36,11 +38,13 @@ impl Project {
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
         let root = project_root(&folder);
         let files = root.as_ref().map(|root| listed(root, &folder)).unwrap_or_default();
-        Self { root: root.unwrap_or_else(|| folder.clone()), folder, files, texts: OnceCell::new() }
+        let beside = |name: &str| source_text(child_file::read(&folder, name, MAX_TEXT).ok()?).ok();
+        let folders = include_folders(beside).iter().map(|path| plain(&folder.join(path))).collect();
+        Self { root: root.unwrap_or_else(|| folder.clone()), folder, files, folders, texts: OnceCell::new() }
     }
 
     /// The header that `from`, a path from the source's folder, includes as `include`: its path from there, and its text. That is where the path
-    /// leads to, or else the nearest that a compiler would find in some folder.
+    /// leads to, or else what is in a folder that the build file names, or the nearest that a compiler would find in some folder.
     pub(super) fn header(&self, from: &str, include: &str) -> Option<(String, String)> {
         let ending = Path::new(include.trim_start_matches("../"));
         let name = ending.file_name().filter(|_| ending.is_relative())?;
@@ -48,9 +52,10 @@ impl Project {
         // The folders above that of the source are a part of it as well.
         let whole = |path: &str| plain(&self.folder.join(path));
         let is_it = |path: &str| Path::new(path).ends_with(name) && whole(path).ends_with(ending);
-        let near = self.files.iter().filter(|path| is_it(path));
-        let mut found = std::iter::once(&exact).chain(near);
-        found.find_map(|path| Some((path.clone(), self.read(path)?)))
+        let named = self.folders.iter().map(|folder| relative(&self.folder, &plain(&folder.join(include))));
+        let near = self.files.iter().filter(|path| is_it(path)).cloned();
+        let mut found = std::iter::once(exact).chain(named).chain(near);
+        found.find_map(|path| self.read(&path).map(|text| (path, text)))
     }
 
     /// The texts of other files that name `kernel`, which `source` defines. Where others define one of that name as well, those alone that include
@@ -178,6 +183,9 @@ mod tests {
         assert_eq!(header("../../include/own/tools.h", "../../src/common.h").as_deref(), Some("../common.h"));
         assert_eq!(header("k.cu", "src/common.h").as_deref(), Some("../common.h"));
         assert_eq!(header("k.cu", "none.h"), None);
+        write("src/k/Makefile", "all:\n\tnvcc -I../../third -I../../../outside k.cu\n");
+        let named = Project::of(&folder.path().join("src/k"));
+        assert_eq!(named.header("k.cu", "own/tools.h").unwrap().0, "../../third/own/tools.h");
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("other.h"), "not ours").unwrap();
         let other = outside.path().join("other.h");

@@ -3,10 +3,12 @@
 //! line away: what a build chooses between may differ in a check.
 
 mod branches;
+mod folders;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::branches::{Branch, directive, takes_lines, walk, words};
+pub use self::folders::include_folders;
 use super::Draft;
 use crate::{host_code, shim};
 
