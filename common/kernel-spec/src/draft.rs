@@ -25,9 +25,9 @@ use std::path::Path;
 
 use bluefin_common::problem::DataType;
 
-pub use self::launch::{Axis, Launch, Shape};
 pub use self::build_file::{Declared, include_folders};
 pub use self::configs::Config;
+pub use self::launch::{Axis, Launch, Shape};
 use self::lengths::Length;
 use self::records::Records;
 use crate::host_code::{self, Token};
@@ -133,6 +133,12 @@ pub struct Usage {
     pub begins: bool,
     /// It counts elements of buffers.
     pub counts: bool,
+    /// It is where the greatest of values is kept.
+    pub greatest: bool,
+    /// It is where the least of values is kept.
+    pub least: bool,
+    /// Something else is done with it.
+    pub otherwise: bool,
     /// What the least of its elements is, where they are indices.
     pub origin: u8,
 }

@@ -35,6 +35,18 @@ impl Buffer {
         self.written && (self.usage.written || !self.usage.read)
     }
 
+    /// What is replaced by the first value, where the greatest or the least of values is kept and nothing else.
+    fn first_kept(&self) -> Option<i64> {
+        let is_signed = self.element.starts_with("INT");
+        let is_whole = is_signed || self.element.starts_with("UINT");
+        match self.usage {
+            Usage { otherwise: true, .. } | Usage { indexes: true, .. } => None,
+            Usage { greatest: true, least: false, .. } if is_whole => Some(if is_signed { i32::MIN.into() } else { 0 }),
+            Usage { greatest: false, least: true, .. } if is_whole => Some(i32::MAX.into()),
+            Usage { .. } => None,
+        }
+    }
+
     fn role(&self) -> &'static str {
         match self.usage {
             _ if !self.is_written() => "\"input\"",
@@ -287,6 +299,12 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
         writeln!(text, "role = {}", buffer.role())?;
         if buffer.usage.counts && buffer.is_written() && buffer.usage.read && element.contains("INT") {
             writeln!(text, "fill = 0  # it counts elements of others")?;
+        } else if let Some(fill) = buffer.first_kept() {
+            writeln!(
+                text,
+                "fill = {fill}  # it keeps the {} of values",
+                if buffer.usage.least { "least" } else { "greatest" }
+            )?;
         }
         let is_index = buffer.usage.indexes && !buffer.is_written() && element.contains("INT");
         if is_index && buffer.usage.begins {

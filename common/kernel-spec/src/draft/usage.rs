@@ -17,7 +17,8 @@ impl Usage {
             let next = |count: usize| body.get(at + count).map_or("", |token| token.text);
             let is_size = next(1) == "." && matches!(next(2), "size" | "stride");
             if token.text == name && !is_member && !is_size {
-                usage = usage.and(once(body, at));
+                let (greatest, least) = (is_kept(body, at, "atomicMax"), is_kept(body, at, "atomicMin"));
+                usage = usage.and(Self { greatest, least, otherwise: !greatest && !least, ..once(body, at) });
                 usage.indexes |= is_index(body, at, pointers);
                 usage.counts |= is_counter(body, at);
             }
@@ -52,15 +53,28 @@ impl Usage {
             indexes: self.indexes || other.indexes,
             begins: self.begins || other.begins,
             counts: self.counts || other.counts,
+            greatest: self.greatest || other.greatest,
+            least: self.least || other.least,
+            otherwise: self.otherwise || other.otherwise,
             origin: self.origin.max(other.origin),
         }
     }
 }
 
-const READ: Usage = Usage { read: true, written: false, indexes: false, begins: false, counts: false, origin: 0 };
-const WRITTEN: Usage = Usage { read: false, written: true, indexes: false, begins: false, counts: false, origin: 0 };
+const READ: Usage = Usage {
+    read: true,
+    written: false,
+    indexes: false,
+    begins: false,
+    counts: false,
+    greatest: false,
+    least: false,
+    otherwise: true,
+    origin: 0,
+};
+const WRITTEN: Usage = Usage { read: false, written: true, ..READ };
 /// Also of what nobody knows: the pointer goes elsewhere.
-const BOTH: Usage = Usage { read: true, written: true, indexes: false, begins: false, counts: false, origin: 0 };
+const BOTH: Usage = Usage { written: true, ..READ };
 
 /// What is done where the pointer stands at `at`.
 fn once(body: &[Token<'_>], at: usize) -> Usage {
@@ -88,6 +102,19 @@ fn once(body: &[Token<'_>], at: usize) -> Usage {
     if is_address || changes_before {
         return BOTH;
     }
+    // `(*p)++`, `AS_FLOAT4(p[i]) = x`: a macro makes another element of it.
+    let mut first = if is_pointee { at.saturating_sub(1) } else { at };
+    while let Some(open) = first.checked_sub(1).filter(|open| text(*open) == "(" && text(end) == ")") {
+        let made = open.checked_sub(1).map_or("", text);
+        if matches!(made, "if" | "while" | "switch") {
+            return READ;
+        }
+        first = if is_name(made) { open - 1 } else { open };
+        end += 1;
+        while text(end) == "." {
+            end += 2;
+        }
+    }
     match (text(end), text(end + 1)) {
         ("=", "=") => READ,
         ("=", _) => WRITTEN,
@@ -108,8 +135,7 @@ fn is_index(body: &[Token<'_>], at: usize, pointers: &[String]) -> bool {
         return true;
     }
     let Some([.., name, equals]) = body.get(..at) else { return false };
-    let is_name = name.text.starts_with(|first: char| first.is_alphabetic() || first == '_');
-    is_name
+    is_name(name.text)
         && equals.text == "="
         && body.iter().enumerate().any(|(other, token)| {
             token.text == name.text && (in_brackets(body, other) || moves_pointer(body, other) || is_added(other))
@@ -307,6 +333,13 @@ fn is_counter(body: &[Token<'_>], at: usize) -> bool {
     equals.text == "=" && body.iter().enumerate().any(is_used)
 }
 
+/// Whether `atomic` keeps the greatest or the least of values where the pointer at `at` points.
+fn is_kept(body: &[Token<'_>], at: usize, atomic: &str) -> bool {
+    let before = |count: usize| at.checked_sub(count).and_then(|at| body.get(at)).map_or("", |token| token.text);
+    let signs = if before(1) == "&" { 1 } else { 0 };
+    before(signs + 1) == "(" && before(signs + 2) == atomic
+}
+
 /// Whether the token at `at` is part of what a pointer is given: `const float* row = table + j * n`.
 fn moves_pointer(body: &[Token<'_>], at: usize) -> bool {
     let before = body.get(..at).unwrap_or_default();
@@ -365,6 +398,11 @@ mod tests {
             ("*p = 1;", WRITTEN),
             ("p[i][j].x = a[i];", WRITTEN),
             ("x = p[a[i]];", READ),
+            ("AS_FLOAT4(p[AT(i, j)]) = AS_FLOAT4(a[i]);", WRITTEN),
+            ("AS_FLOAT4((p[i])).x = 1;", WRITTEN),
+            ("AS_FLOAT4(a[i]) = AS_FLOAT4(p[i]);", READ),
+            ("if (p[i]) ++x; y = sum(p[i]) == 1;", READ),
+            ("(*p)++;", BOTH),
             ("x = a[p[i]];", INDEX),
             ("x = a[p[i] + j];", INDEX),
             ("int j = p[i]; x = a[n * j];", INDEX),
@@ -402,6 +440,8 @@ mod tests {
             ("a[atomicAdd(p, 1)] = 1;", COUNTER),
             ("int j = atomicInc(&p[0], n); a[j] = 1;", COUNTER),
             ("int j = atomicAdd(p, 1); x = j;", BOTH),
+            ("atomicMax(p, x);", Usage { greatest: true, otherwise: false, ..BOTH }),
+            ("p[0] = 0; atomicMin(&p[i], x);", Usage { least: true, ..BOTH }),
             ("store(&(p[i]), 1);", BOTH),
             ("x = y & p[i];", READ),
             ("if (i < p.size(0)) x = p[i][0];", READ),
