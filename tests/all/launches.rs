@@ -142,3 +142,38 @@ fn faults_by_what_is_drawn_are_told_as_such() {
         assert!(said.contains(part), "{part}\n{said}");
     }
 }
+
+#[test]
+fn sizes_that_a_launch_gives_are_taken_where_others_do_not_do() {
+    let folder = tempfile::tempdir().unwrap();
+    // What a table of the source has is as many as the launch says.
+    let source = "#define COUNT 20\n__constant__ float centres[COUNT];\n\
+        __global__ void nearest(const float* x, float* out, int count) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    \
+        float best = 1e9f;\n    for (int c = 0; c < count; ++c) best = fminf(best, fabsf(x[i] - centres[c]));\n    out[i] = best;\n}\n\
+        void host(const float* x, float* out) {\n    nearest<<<4, 64>>>(x, out, COUNT);\n}\n";
+    let (said, spec) = drafted(folder.path(), source);
+    assert!(
+        said.contains("with the usual sizes nearest ends like this: fault: ") && said.contains("of centres"),
+        "{said}"
+    );
+    assert!(spec.contains("count = 20"), "{spec}");
+    assert_eq!(checked(folder.path(), &[], 0)["right"], 1);
+    let report = checked(folder.path(), &["--size", "count=21"], 1);
+    assert!(report["candidates"][0]["detail"].as_str().unwrap().contains("of centres"), "{report:#}");
+}
+
+#[test]
+fn a_grid_of_whole_tiles_has_some() {
+    let folder = tempfile::tempdir().unwrap();
+    // By other blocks, or along lines that are no whole tiles, it races or reads what nobody wrote.
+    let source = "#define TILE 128\n__global__ void add(const float* x, float* y, int rows, int columns) {\n    __shared__ float line[TILE];\n    \
+        int at = blockIdx.y * TILE * columns + blockIdx.x * TILE + threadIdx.x;\n    line[threadIdx.x] = x[at];\n    __syncthreads();\n    \
+        float sum = rows;\n    for (int j = 0; j < TILE; ++j) sum += line[j];\n    \
+        for (int j = 0; j < TILE; ++j) y[at + j * columns] += sum;\n}\n\
+        void host(const float* x, float* y, int m, int n) {\n    dim3 grid;\n    grid.x = n / TILE;\n    grid.y = m / TILE;\n    \
+        add<<<grid, TILE>>>(x, y, m, n);\n}\n";
+    let (said, spec) = drafted(folder.path(), source);
+    assert!(said.contains("found 0, expected 1"), "{said}");
+    assert!(spec.contains("grid = [\"columns / 128\", \"rows / 128\"]  # blocks, as the file launches it"), "{spec}");
+    assert_eq!(checked(folder.path(), &[], 0)["right"], 1);
+}

@@ -179,14 +179,16 @@ async fn set_lengths(draft: &mut Draft, trials: &Trials) -> anyhow::Result<(Vec<
     let mut all = of_kernels(draft, trials).await?;
     let mut often = times(&all);
     let mut remarks = Vec::new();
-    let mut smaller = draft.smaller();
-    while let (Some(failure), Some(other)) = (too_large(&all).cloned(), smaller) {
+    let mut smaller: Vec<Draft> = draft.smaller().into_iter().chain(draft.of_given(true)).collect();
+    while let (Some(failure), Some(other)) = (too_large(&all).cloned(), smaller.pop()) {
         if !trials.go_on(often, MOST_OF_DRAFT) {
             break;
         }
         let of_other = of_kernels(&other, trials).await?;
         often += times(&of_other);
-        smaller = other.smaller();
+        if smaller.is_empty() {
+            smaller.extend(other.smaller());
+        }
         let well = |all: &[Reached]| all.iter().filter(|one| one.reach.is_ok()).count();
         // A kernel that hangs with any sizes makes those of others no smaller.
         if well(&of_other) > well(&all) {
@@ -284,7 +286,10 @@ async fn of_other_sizes(
     let well = |all: &[Reached]| all.iter().enumerate().filter(is_well).count();
     let may_be_few = |(at, one): (usize, &Reached)| match &one.reach {
         Ok(elements) => !draft.writes(at, elements),
-        Err(unreached) => unreached.of_launch,
+        // Blocks as the host code has them are none of sizes that are smaller than its tiles.
+        Err(unreached) => {
+            unreached.of_launch || unreached.failure.kind == FailureKind::InvalidLaunch && draft.says_blocks(at)
+        }
     };
     // A fault by the file's own launch is not to be hidden by sizes that have next to no elements.
     let is_race =
@@ -292,8 +297,13 @@ async fn of_other_sizes(
     let races = all.iter().enumerate().any(|(at, one)| is_race(one) && draft.says_launch(at));
     let others = match all.iter().enumerate().any(may_be_few) {
         true if races => draft.of_tiles().into_iter().chain(draft.of_blocks()).collect(),
-        true => draft.of_tiles().into_iter().chain(draft.of_blocks()).chain(draft.of_few()).collect(),
+        true => {
+            let tiled = draft.of_tiles().into_iter().chain(draft.of_blocks());
+            let given = draft.of_given(false).into_iter().chain(draft.of_given_tiles());
+            tiled.chain(given).chain(draft.of_few()).collect()
+        }
         false if all.iter().any(|one| one.fault.is_some()) => Vec::from_iter(draft.of_tiles()),
+        false if too_large(all).is_some() && !races => draft.of_few(),
         false => Vec::new(),
     };
     for other in others {

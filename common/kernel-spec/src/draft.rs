@@ -4,6 +4,7 @@ mod build_file;
 mod c;
 mod configs;
 mod constants;
+mod dimensions;
 mod files;
 mod grid;
 mod instances;

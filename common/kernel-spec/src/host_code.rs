@@ -29,6 +29,12 @@ pub(super) struct Token<'a> {
     at: usize,
 }
 
+impl<'a> Token<'a> {
+    pub(super) fn instead(&self, text: &'a str) -> Self {
+        Self { text, at: self.at }
+    }
+}
+
 /// A source taken apart: its tokens, and where its preprocessor's lines are.
 struct Parts<'a> {
     tokens: Vec<Token<'a>>,

@@ -250,10 +250,10 @@ impl<'a> Reader<'a, '_> {
                 self.take(")")?;
                 self.operand()
             }
-            "(" => {
+            "(" | "{" => {
                 self.at += 1;
                 let inner = self.sum()?;
-                self.take(")")?;
+                self.take(if first == "(" { ")" } else { "}" })?;
                 Some(format!("( {inner} )"))
             }
             "static_cast" => {
@@ -431,6 +431,7 @@ mod tests {
             ("auto q = size(p); k<<<q.numel() / 64, 64>>>(p, m, q.numel());", Some(&["n / 64"])),
             ("hipLaunchKernelGGL(k, dim3(m), dim3(64), 0, 0, p, m, len);", Some(&["rows"])),
             ("const int all = 4 * len; k<<<all, 64>>>(p, m, len);", Some(&["4 * n"])),
+            ("int all = {len + 1}; k<<<all, 64>>>(p, m, len);", Some(&["( n + 1 )"])),
             ("k<<<other(m), 64>>>(p, m, len);", None),
             ("int b = 0; ask(&b); k<<<b, 64>>>(p, m, len);", None),
             ("int b = len / 256; if (len % 256) b++; k<<<b, 256>>>(p, m, len);", None),
@@ -442,7 +443,7 @@ mod tests {
             ("k<<<2 * len + 1, 64>>>(p, m, len + 1);", None),
             ("k<<<ceil((float)len / 2 + 1), 64>>>(p, m, len);", None),
             ("k<<<ceil(len / 32), 32>>>(p, m, len);", Some(&["n / 32"])),
-            ("dim3 g(m); g.y = 2; k<<<g, 64>>>(p, m, len);", None),
+            ("dim3 g(m); g.y = 2; k<<<g, 64>>>(p, m, len);", Some(&["rows", "2"])),
             ("dim3 g(m); g.x *= 2; k<<<g, 64>>>(p, m, len);", None),
             ("dim3 g(m); if (g.x <= 9 || g.y == 2) return; k<<<g, 64>>>(p, m, len);", Some(&["rows"])),
             ("k<<<m, threads>>>(p, m, len);", None),

@@ -24,6 +24,8 @@ pub struct Shape {
     pub said_as: Vec<String>,
     /// What sizes of the kernel are by which its blocks are as large as they may be.
     pub sizes: BTreeMap<String, i64>,
+    /// What the file's launch gives sizes of the kernel, where that is a number.
+    pub given: BTreeMap<String, i64>,
     /// Blocks along each axis, as the file launches it, by the kernel's sizes and such parameters.
     pub grid: Option<Vec<String>>,
     /// Another launch than that, which was found by trying, and what came of that one.
@@ -88,6 +90,7 @@ impl Shape {
             said: None,
             said_as: Vec::new(),
             sizes: BTreeMap::new(),
+            given: BTreeMap::new(),
             grid: None,
             tried: None,
         }

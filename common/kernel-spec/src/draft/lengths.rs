@@ -81,6 +81,8 @@ const TILES: [i64; 6] = [TILE * 3, TILE * 5, 64 * 7, 64 * 11, 64 * 13, 64 * 17];
 const LEADING: [i64; 6] = [64 * 19, 64 * 23, 64 * 29, 64 * 31, 64 * 37, 64 * 41];
 /// What a size is that counts a few: the width of a mask, a radius.
 const FEW_OF_A_SIZE: i64 = 5;
+/// What a size is at most that is as the file's launch gives it.
+const MOST_GIVEN: i64 = 1 << 14;
 /// Sizes that are tried as such.
 const MOST_FEW: usize = 6;
 
@@ -227,6 +229,32 @@ impl Draft {
         (leading.len() < LEADING.len()).then_some(tiled)
     }
 
+    /// The same with what the file's launches give their kernels, where that is small enough to be executed, and `fewer` than usual if that is asked
+    /// for; `None` where they give no such numbers.
+    #[must_use]
+    pub fn of_given(&self, fewer: bool) -> Option<Self> {
+        let mut sizes = self.trial_sizes();
+        let given = self.kernels.iter().flat_map(|kernel| &kernel.shape.given);
+        for (name, value) in given.filter(|(_, value)| (1..=MOST_GIVEN).contains(*value)) {
+            let replaced = sizes.get_mut(name).filter(|size| !fewer || *value < **size);
+            replaced.into_iter().for_each(|size| *size = *value);
+        }
+        (sizes != self.trial_sizes()).then(|| Self { sizes, ..self.clone() })
+    }
+
+    /// The same where the others are whole tiles; `None` where there are too many.
+    #[must_use]
+    pub fn of_given_tiles(&self) -> Option<Self> {
+        let (usual, mut given) = (self.trial_sizes(), self.of_given(false)?);
+        let others = || given.sizes.iter().filter(|(name, size)| usual.get(*name) == Some(size));
+        let tiles: BTreeMap<String, i64> = others().map(|(name, _)| name.clone()).zip(TILES).collect();
+        if tiles.is_empty() || others().count() > TILES.len() {
+            return None;
+        }
+        given.sizes.extend(tiles);
+        Some(given)
+    }
+
     /// The same with a few of one of several sizes, in the order in which they are likely to be few.
     #[must_use]
     pub fn of_few(&self) -> Vec<Self> {
@@ -337,13 +365,16 @@ fn expression(elements: u64, sizes: &[(&str, i64)]) -> (String, bool) {
     // Some of it was skipped: what is hardly more, else so many of a size.
     let least = of_all.filter(|one| one.value >= elements).min_by_key(|one| one.value);
     let near = least.filter(|one| one.value < 2 * elements).map(|one| one.text.clone());
+    // What is many times as much says nothing.
+    let is_like = |one: &Product| one.value / TIMES <= elements;
     let several = || {
         let several = |one: &Product| {
             let times = elements.div_ceil(one.value);
-            (times <= TIMES).then(|| (times * one.value, format!("{times} * {}", one.text)))
+            (times <= TIMES && is_like(one)).then(|| (times * one.value, format!("{times} * {}", one.text)))
         };
         products.iter().filter_map(several).min_by_key(|(value, _)| *value).map(|(_, text)| text)
     };
+    let least = least.filter(|one| is_like(one));
     let least = || least.map_or_else(|| elements.to_string(), |one| one.text.clone());
     (near.or_else(several).unwrap_or_else(least), false)
 }
@@ -421,6 +452,7 @@ mod tests {
             assert_eq!(expression(elements, &only).0, expected, "{elements}");
         }
         assert_eq!(expression(77, &[]).0, "77");
+        assert_eq!(expression(1 << 25, &only).0, (1 << 25).to_string());
         assert_eq!(expression(1 << 40, &[("n", 1000)]).0, (1_u64 << 40).to_string());
         let is_exact = |elements: u64| expression(elements, &only).1;
         assert!(is_exact(FIRST as u64 + 1) && is_exact(32) && !is_exact(FIRST as u64 - 100));

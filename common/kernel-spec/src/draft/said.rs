@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::grid::{Site, arguments, may_be_size};
 use super::launch::MOST_THREADS;
-use super::{Kernel, Number, parts_of, pointers};
+use super::{Kernel, Number, dimensions, parts_of, pointers};
 use crate::expression::number;
 use crate::host_code::{self, Token, closing, tokens};
 
@@ -23,7 +23,7 @@ pub(super) fn set<'a, 'k>(
 ) {
     let mut numbers: BTreeMap<String, i64> = texts.clone().flat_map(host_code::constants).collect();
     numbers.extend(defines.iter().filter_map(|(name, value)| Some((name.clone(), value.parse().ok()?))));
-    let files: Vec<Vec<Token<'a>>> = texts.map(tokens).collect();
+    let files: Vec<Vec<Token<'a>>> = texts.map(|text| dimensions::joined(tokens(text))).collect();
     let helpers: BTreeSet<&str> = files.iter().flat_map(|tokens| helpers(tokens)).collect();
     for kernel in kernels {
         kernel.shape.has_shared |= kernel.shape.words.iter().any(|word| helpers.contains(word.as_str()));
@@ -52,7 +52,8 @@ pub(super) fn set<'a, 'k>(
         };
         let found = found.unwrap_or_default();
         let shape = &mut kernel.shape;
-        (shape.said_as, shape.grid, shape.sizes) = (found.words, found.grid, found.sizes);
+        (shape.said_as, shape.grid) = (found.words, found.grid);
+        (shape.sizes, shape.given) = (found.sizes, found.given);
         let block = Some(found.block).filter(|block| !block.is_empty());
         shape.said = block.or(bounded).map(|mut block| {
             block.resize(block.len().max(shape.dimensions()), 1);
@@ -71,6 +72,8 @@ struct Said {
     grid: Option<Vec<String>>,
     /// Sizes of the kernel of which the block is, and what they are then.
     sizes: BTreeMap<String, i64>,
+    /// What it gives sizes of the kernel.
+    given: BTreeMap<String, i64>,
 }
 
 /// What sizes are tried as of which a block is: as large as any is, or else whole waves.
@@ -124,7 +127,8 @@ impl Of<'_> {
         // The kernel is told how many threads a block has.
         let size = name.and_then(|name| site.size_of(name)).map(str::to_string).zip(block.first().copied());
         let words = if let Some((size, _)) = &size { vec![size.clone()] } else { words.clone() };
-        Some(Said { block, words, grid, sizes: size.into_iter().collect() })
+        let given = launch.given(self.kernel, before, &numbers);
+        Some(Said { block, words, grid, sizes: size.into_iter().collect(), given })
     }
 
     fn in_sizes(&self, launch: &Launched<'_, '_>, before: &[Token<'_>]) -> Option<Said> {
@@ -149,7 +153,8 @@ impl Of<'_> {
         let name = if let [name] = launch.block { Some(name.text) } else { None };
         let grid = Site { passed: site.passed.clone(), block: (&words, name), ..site }.blocks(launch.grid);
         let sizes = own.iter().filter(|_| size != USUAL).map(|name| ((*name).to_string(), size)).collect();
-        Some(Said { block, words: words.clone(), grid, sizes })
+        let given = launch.given(self.kernel, before, &numbers);
+        Some(Said { block, words: words.clone(), grid, sizes, given })
     }
 }
 
@@ -264,6 +269,15 @@ impl<'a> Launched<'a, '_> {
     fn may_be_of(&self, kernel: &Kernel) -> bool {
         let is_pack = |words: &[Token<'_>]| words.iter().any(|word| word.text == ".");
         self.arguments.len() == kernel.parameters.len() || self.arguments.iter().any(|words| is_pack(words))
+    }
+
+    /// The sizes of `kernel` that are numbers here.
+    fn given(&self, kernel: &Kernel, before: &[Token<'_>], numbers: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
+        let site = Site { before, passed: Vec::new(), numbers, params: &BTreeMap::new(), block: (&[], None) };
+        let pairs = self.arguments.iter().zip(&kernel.parameters).filter(|(_, one)| may_be_size(&one.kind));
+        let all = self.arguments.len() == kernel.parameters.len();
+        let value = |words: &[Token<'_>]| number(&site.whole(words, before.len(), 0).filter(|_| all)?);
+        pairs.filter_map(|(words, one)| Some((one.name.clone(), value(words)?))).collect()
     }
 
     /// What the host has in the place of each size of `kernel`.
