@@ -6,7 +6,7 @@ mod turns;
 use crate::error::LaunchError;
 use crate::execute::{PRIVATE_BASE, SHARED_BASE};
 use crate::guard::Guarded;
-use crate::memory::Memory;
+use crate::memory::{ARGUMENTS, Memory};
 use crate::object::Kernel;
 use crate::program::{Code, Program};
 use crate::verdict::{Failure, Site, source_name};
@@ -176,7 +176,7 @@ impl Program {
             });
         }
         let bytes = (kernel.argument_bytes as usize).next_multiple_of(ARGUMENT_ROOM).max(ARGUMENT_ROOM);
-        let base = memory.allocate("the kernel's arguments", bytes, 1);
+        let base = memory.allocate(ARGUMENTS, bytes, 1);
         let given = if kernel.arguments.is_empty() { found } else { end as usize };
         // Loads take whole dwords: what is behind a small argument is something, and does not matter.
         let padding = vec![PADDING; given.next_multiple_of(4) - given];

@@ -2,15 +2,19 @@
 //! written and by whom.
 
 mod journal;
+mod lines;
 
 use self::journal::Journal;
+use self::lines::Lines;
 use crate::bank::lanes::Places;
 use crate::bank::{Bank, Label, Loaded, Touching};
 use crate::races::LDS;
-use crate::shadow::{LAST_NUMBER, Shadow, Toucher};
+use crate::shadow::{LAST_NUMBER, Shadow};
 use crate::variables::{Variables, buffer_place};
 use crate::verdict::{Access, Fault, Place};
 
+/// The buffer of a launch's arguments.
+pub(crate) const ARGUMENTS: &str = "the kernel's arguments";
 /// Where the first buffer begins.
 const FIRST_ADDRESS: u64 = 1 << 40;
 /// What device pointers are aligned to.
@@ -59,6 +63,7 @@ pub struct Memory {
     pub(crate) numbers: u32,
     images: Vec<(u64, u64)>,
     journal: Journal,
+    lines: Lines,
 }
 
 /// A range of addresses that is not within one buffer.
@@ -106,6 +111,7 @@ impl Memory {
             numbers: 1,
             images: Vec::new(),
             journal: Journal::default(),
+            lines: Lines::default(),
         }
     }
 
@@ -394,14 +400,6 @@ impl Memory {
         self.buffers[*hint].bank().store(offset, data, 0, to)
     }
 
-    /// A store that was not waited for reaches past a barrier. A conflict is another wave's, which has seen it or will.
-    pub(crate) fn carry_over(&mut self, address: u64, bytes: usize, by: &Toucher<'_>) {
-        if let Some((at, offset)) = self.find(address, bytes) {
-            let buffer = &mut self.buffers[at];
-            let _other = buffer.shadow.touch(buffer.bytes.len(), offset, bytes, true, by);
-        }
-    }
-
     /// A lane's atomic of 4 or 8 bytes.
     pub(crate) fn atomic(
         &mut self,
@@ -415,11 +413,6 @@ impl Memory {
         self.within_variables(offset, bytes, Access::Atomic, *hint)?;
         self.journal.save(&mut self.buffers, *hint, offset, bytes);
         self.buffers[*hint].bank().atomic(offset, bytes, to, next)
-    }
-
-    /// The number of whoever wrote a place last.
-    pub(crate) fn writer(&self, address: u64) -> u32 {
-        self.find(address, 1).and_then(|(at, offset)| Some(self.buffers.get(at)?.shadow.writer(offset))).unwrap_or(0)
     }
 
     /// The buffer that has the byte at `address`, which `hint` names from now on, and where it begins.

@@ -299,11 +299,14 @@ pub(crate) fn sections<'a>(file: &impl Object<'a>) -> Vec<(u64, Vec<u32>)> {
     of_code.filter_map(|section| Some((section.address(), words(section.data().ok()?)))).collect()
 }
 
+/// Sections that are a linker's own.
+const LINKERS: [&str; 7] = [".note", ".dynsym", ".gnu.hash", ".hash", ".dynstr", ".dynamic", ".relro_padding"];
+
 /// What the file's symbols call, and what lies between. Without names of its own functions and variables it has no gaps: those that are its
 /// alone are not known.
 fn named<'a>(file: &impl Object<'a>) -> Result<Variables, LoadError> {
     let end = |at: u64, size: u64| at.checked_add(size).ok_or_else(|| bad("something that ends behind all addresses"));
-    let mut all = Vec::new();
+    let (mut all, mut foreign) = (Vec::new(), Vec::new());
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
         let is_place = !symbol.is_undefined() && !matches!(symbol.kind(), SymbolKind::Section | SymbolKind::File);
         let Some(name) = symbol.name().ok().filter(|name| is_place && !name.is_empty()) else { continue };
@@ -312,13 +315,20 @@ fn named<'a>(file: &impl Object<'a>) -> Result<Variables, LoadError> {
         let size = if is_variable { symbol.size() } else { 0 };
         let range = symbol.address()..end(symbol.address(), size)?;
         all.push(Variable { name: source_name(name).into_owned(), range });
+        if name.ends_with(".kd") {
+            foreign.push(symbol.address()..end(symbol.address(), symbol.size())?);
+        }
     }
     let mut sections = Vec::new();
     for section in file.sections().filter(|section| section.address() > 0 && section.size() > 0) {
         let is_named = matches!(section.name(), Ok(".data" | ".bss")) && file.symbols().next().is_some();
-        sections.push(Section { range: section.address()..end(section.address(), section.size())?, is_named });
+        let range = section.address()..end(section.address(), section.size())?;
+        if section.name().is_ok_and(|name| LINKERS.contains(&name)) {
+            foreign.push(range.clone());
+        }
+        sections.push(Section { range, is_named });
     }
-    Ok(Variables::new(all, &sections))
+    Ok(Variables::new(all, &sections, foreign))
 }
 
 /// The address of a symbol that the file defines.

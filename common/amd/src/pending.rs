@@ -57,6 +57,8 @@ struct Entry {
     ordered: bool,
     /// A sample of an image.
     sampled: bool,
+    /// A load of what nothing changes, as a kernel's arguments are.
+    fixed: bool,
     lds: LdsTouches,
 }
 
@@ -169,9 +171,15 @@ impl Queue {
 }
 
 impl Pending {
-    /// Whether nothing of LDS or of scalar memory is under way.
-    pub fn is_scalar_empty(&self) -> bool {
-        self.scalar.entries.is_empty()
+    /// Whether nothing of LDS or of scalar memory is under way, but loads of arguments: a compiler does not wait for those where it releases
+    /// something.
+    pub fn has_no_lds(&self) -> bool {
+        self.scalar.entries.iter().all(|entry| entry.fixed)
+    }
+
+    /// The same, and nothing of vector memory is.
+    pub fn has_only_arguments(&self) -> bool {
+        self.vector.entries.is_empty() && self.has_no_lds()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -200,15 +208,17 @@ impl Pending {
     /// A vector memory access other than a flat one; stores have no registers.
     pub fn vector(&mut self, instruction: usize, vgprs: Span) {
         self.vector.push(
-            Entry { instruction, vgprs, sgprs: 0, ordered: true, sampled: false, lds: [None, None] },
+            Entry { instruction, vgprs, sgprs: 0, ordered: true, sampled: false, fixed: false, lds: [None, None] },
             MOST_VECTOR,
         );
     }
 
     /// A sample of an image.
     pub fn sample(&mut self, instruction: usize, vgprs: Span) {
-        self.vector
-            .push(Entry { instruction, vgprs, sgprs: 0, ordered: true, sampled: true, lds: [None, None] }, MOST_VECTOR);
+        self.vector.push(
+            Entry { instruction, vgprs, sgprs: 0, ordered: true, sampled: true, fixed: false, lds: [None, None] },
+            MOST_VECTOR,
+        );
     }
 
     /// A load to LDS, which a barrier does not order before it was waited for.
@@ -219,6 +229,7 @@ impl Pending {
             sgprs: 0,
             ordered: true,
             sampled: false,
+            fixed: false,
             lds: [Some(touch), None],
         };
         self.vector.push(entry, MOST_VECTOR);
@@ -226,23 +237,41 @@ impl Pending {
 
     pub fn flat(&mut self, instruction: usize, vgprs: Span) {
         self.vector.push(
-            Entry { instruction, vgprs, sgprs: 0, ordered: false, sampled: false, lds: [None, None] },
+            Entry { instruction, vgprs, sgprs: 0, ordered: false, sampled: false, fixed: false, lds: [None, None] },
             MOST_VECTOR,
         );
         self.scalar.push(
-            Entry { instruction, vgprs, sgprs: 0, ordered: false, sampled: false, lds: [None, None] },
+            Entry { instruction, vgprs, sgprs: 0, ordered: false, sampled: false, fixed: false, lds: [None, None] },
             self.most_scalar,
         );
     }
 
     pub fn lds(&mut self, instruction: usize, vgprs: Span, lds: LdsTouches) {
-        self.scalar.push(Entry { instruction, vgprs, sgprs: 0, ordered: true, sampled: false, lds }, self.most_scalar);
+        self.scalar.push(
+            Entry { instruction, vgprs, sgprs: 0, ordered: true, sampled: false, fixed: false, lds },
+            self.most_scalar,
+        );
+    }
+
+    pub fn scalar_load(&mut self, instruction: usize, (first, count): (u8, u8), fixed: bool) {
+        self.scalar(instruction, first, count);
+        if let Some(entry) = self.scalar.entries.last_mut() {
+            entry.fixed = fixed;
+        }
     }
 
     pub fn scalar(&mut self, instruction: usize, first: u8, count: u8) {
         let sgprs = (first..first + count).fold(0, |all, at| all | 1 << at);
         self.scalar.push(
-            Entry { instruction, vgprs: (0, 0, None), sgprs, ordered: false, sampled: false, lds: [None, None] },
+            Entry {
+                instruction,
+                vgprs: (0, 0, None),
+                sgprs,
+                ordered: false,
+                sampled: false,
+                fixed: false,
+                lds: [None, None],
+            },
             self.most_scalar,
         );
     }
@@ -441,5 +470,19 @@ mod tests {
         pending.vector(1, (7, 1, Some(false)));
         wait(&mut pending, Some(1), None);
         assert!(!early(&pending, Some(true)) && early(&pending, Some(false)) && early(&pending, None));
+    }
+
+    #[test]
+    fn a_release_waits_for_all_but_arguments() {
+        let mut pending = Pending::new(15);
+        pending.scalar_load(0, (4, 2), true);
+        assert!(pending.has_only_arguments());
+        pending.vector(1, (3, 1, None));
+        assert!(pending.has_no_lds() && !pending.has_only_arguments());
+        pending.lds(2, (7, 1, None), [None, None]);
+        assert!(!pending.has_no_lds());
+        pending.clear();
+        pending.scalar_load(3, (4, 2), false);
+        assert!(!pending.has_no_lds());
     }
 }

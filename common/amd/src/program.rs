@@ -199,6 +199,7 @@ impl Code {
             decode_lines(lines, target, lanes).into_iter().unzip();
         place_loads(&mut lines, &instructions);
         poll::mark(&mut instructions);
+        poll::mark_compared(&mut instructions);
         let first = lines.iter().map(|line| line.address).min().unwrap_or_default();
         let last = lines.iter().map(|line| line.address).max().unwrap_or_default();
         let mut at = vec![NONE; ((last - first) / 4 + 1) as usize];

@@ -80,7 +80,10 @@ impl Shadow {
     #[inline]
     pub fn touch(&mut self, length: usize, offset: usize, size: usize, write: bool, by: &Toucher<'_>) -> Option<Met> {
         let aligned = offset.is_multiple_of(4) && size.is_multiple_of(4);
-        if by.how != How::Atomic && aligned && self.touch_words(length, offset / 4..(offset + size) / 4, write, by) {
+        if !matches!(by.how, How::Atomic | How::Store)
+            && aligned
+            && self.touch_words(length, offset / 4..(offset + size) / 4, write, by)
+        {
             return None;
         }
         self.touch_slowly(length, offset, size, write, by)

@@ -12,13 +12,25 @@ pub(crate) struct Variable {
     pub range: Range<u64>,
 }
 
+impl Variable {
+    /// What a byte of the image is called, by its distance from the variable.
+    fn place(&self, offset: i64) -> Place {
+        let Self { name, range } = self;
+        let size = range.end - range.start;
+        let element = if size.is_multiple_of(4) && range.start.is_multiple_of(4) { 4 } else { 1 };
+        buffer_place(name, element, size, offset.wrapping_sub_unsigned(range.start))
+    }
+}
+
 /// Those of an image, and the bytes that are no part of any.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variables {
     /// By address.
     pub all: Vec<Variable>,
-    /// What is behind one and in nothing else: no kernel has anything to look for there.
+    /// What is behind one and in nothing else, and what is of linkers and runtimes: no kernel has anything to look for there.
     pub gaps: Vec<Range<u64>>,
+    /// Of those, what is of linkers and runtimes.
+    foreign: Vec<Range<u64>>,
 }
 
 /// Bytes behind a section that count as behind its last variable.
@@ -33,9 +45,14 @@ pub(crate) struct Section {
 }
 
 impl Variables {
-    /// Of what a file names: `all` may be empty at a place that has a label alone.
-    pub fn new(mut all: Vec<Variable>, sections: &[Section]) -> Self {
-        all.retain(|variable| !variable.name.starts_with(OF_COMPILERS));
+    /// Of what a file names: `all` may be empty at a place that has a label alone. `foreign` is of linkers and runtimes.
+    pub fn new(mut all: Vec<Variable>, sections: &[Section], mut foreign: Vec<Range<u64>>) -> Self {
+        let is_compilers = |variable: &Variable| variable.name.starts_with(OF_COMPILERS);
+        let holds = |section: &Section, of: bool| {
+            all.iter().any(|one| section.range.contains(&one.range.start) && is_compilers(one) == of)
+        };
+        let sections: Vec<&Section> = sections.iter().filter(|one| !holds(one, true) || holds(one, false)).collect();
+        all.retain(|variable| !is_compilers(variable));
         all.sort_by_key(|variable| (variable.range.start, variable.range.end));
         all.dedup_by_key(|variable| variable.range.clone());
         let mut gaps: Vec<Range<u64>> = Vec::new();
@@ -58,22 +75,37 @@ impl Variables {
                 gaps.push(from..others.fold(from.saturating_add(BEHIND), u64::min).min(next.max(from)));
             }
         }
-        gaps.retain(|gap| !gap.is_empty());
         all.retain(|variable| !variable.range.is_empty());
-        Self { all, gaps }
+        // In front of a section that begins with a variable, nothing is.
+        for section in sections.iter().filter(|one| all.iter().any(|of| of.range.start == one.range.start)) {
+            let start = section.range.start;
+            let ends = sections.iter().map(|other| &other.range).chain(&gaps).chain(&foreign).map(|range| range.end);
+            let before = ends.filter(|end| *end <= start).max().unwrap_or(0);
+            let is_behind = gaps.iter().any(|gap| gap.contains(&start.saturating_sub(1)));
+            if !is_behind {
+                foreign.push(before..start);
+            }
+        }
+        foreign.retain(|range| !range.is_empty() && !all.is_empty());
+        gaps.extend(foreign.iter().cloned());
+        gaps.retain(|gap| !gap.is_empty());
+        gaps.sort_by_key(|gap| (gap.start, gap.end));
+        Self { all, gaps, foreign }
     }
 
     /// What a byte of the image is called, by the variable that it is in or behind.
     pub fn place(&self, offset: i64) -> Option<Place> {
         let at = u64::try_from(offset).ok()?;
+        if self.foreign.iter().any(|range| range.contains(&at)) {
+            let next = self.all.iter().find(|variable| variable.range.start > at)?;
+            return Some(next.place(offset)).filter(|_| next.range.start - at <= BEHIND);
+        }
         let before = self.all.partition_point(|variable| variable.range.start <= at);
-        let Variable { name, range } = self.all.get(before.checked_sub(1)?)?;
-        if at >= range.end && !self.is_gap(at) {
+        let variable = self.all.get(before.checked_sub(1)?)?;
+        if at >= variable.range.end && !self.is_gap(at) {
             return None;
         }
-        let size = range.end - range.start;
-        let element = if size.is_multiple_of(4) && range.start.is_multiple_of(4) { 4 } else { 1 };
-        Some(buffer_place(name, element, size, (at - range.start) as i64))
+        Some(variable.place(offset))
     }
 
     pub fn is_gap(&self, offset: u64) -> bool {
@@ -116,15 +148,36 @@ mod tests {
             of("alias", 64..84),
             of("d", 512..528),
         ];
-        let variables = Variables::new(all, &sections);
-        assert_eq!(variables.gaps, [256..512, 528..560, 564..600, 600..4096]);
+        let variables = Variables::new(all, &sections, vec![16..32, 32..64]);
+        assert_eq!(variables.gaps, [16..32, 32..64, 256..512, 528..560, 564..600, 600..4096]);
         let place = |name: &str, offset, element, elements| {
             Some(Place::Buffer { name: name.into(), offset, element, elements })
         };
         assert_eq!(variables.place(564), place("c", 4, 1, 1));
         assert_eq!(variables.place(100), place("b", 4, 1, 8));
         assert_eq!((variables.place(84), variables.place(-4), variables.place(4096)), (None, None, None));
+        assert_eq!(variables.place(60), place("a", -4, -1, 5), "in front of the first");
         assert!(variables.is_gap(300) && !variables.is_gap(130));
         assert_eq!((variables.first_in_gap(&(520..532)), variables.first_in_gap(&(80..100))), (Some(528), None));
+    }
+
+    /// A section in which a compiler has put something of its own alone is none.
+    #[test]
+    fn what_compilers_put_behind_a_variable_is_no_part_of_it_either() {
+        let of = |name: &str, range: Range<u64>| Variable { name: name.into(), range };
+        let section = |range| Section { range, is_named: true };
+        let all = vec![of("table", 64..96), of("__hip_cuid_1", 96..97)];
+        let variables = Variables::new(all, &[section(64..96), section(96..97)], Vec::new());
+        assert_eq!(variables.gaps, [0..64, 96..96 + BEHIND]);
+    }
+
+    #[test]
+    fn nothing_is_in_front_of_the_first_variable_of_a_section() {
+        let all = vec![Variable { name: "table".into(), range: 512..544 }];
+        let section = |range| Section { range, is_named: true };
+        let variables = Variables::new(all, &[section(64..128), section(512..544)], Vec::new());
+        let Some(Place::Buffer { name, offset, element, elements }) = variables.place(508) else { panic!("a place") };
+        assert_eq!((name.as_str(), offset, element, elements), ("table", -4, -1, 8));
+        assert_eq!((variables.first_in_gap(&(508..512)), variables.place(100)), (Some(508), None));
     }
 }

@@ -362,6 +362,8 @@ pub(crate) struct Raised {
     /// The wave, where it is not the one that was executed last, and the instruction.
     pub wave: Option<u32>,
     pub at: Option<usize>,
+    /// The block, where it is another one.
+    pub block: Option<[u32; 3]>,
 }
 
 /// A plain read of what others touch with atomics: no fault if the wave goes on to a comparing atomic there, which finds a change.
@@ -384,6 +386,11 @@ impl Raised {
         Box::new(Self { lane: Some(lane as u32), wave: Some(wave), at: Some(at), ..Self::of_wave(fault) })
     }
 
+    /// What another wave met before.
+    pub fn of_other(fault: Fault, block: [u32; 3], wave: u32, at: usize) -> Box<Self> {
+        Box::new(Self { wave: Some(wave), at: Some(at), block: Some(block), ..Self::of_wave(fault) })
+    }
+
     /// Whether a value decided something that nobody wrote, or that a race left open.
     pub fn is_unwritten(&self) -> bool {
         matches!(self.fault, Fault::Unwritten { .. })
@@ -394,7 +401,7 @@ impl Raised {
     }
 
     pub fn of_wave(fault: Fault) -> Self {
-        Self { fault, lane: None, wave: None, at: None }
+        Self { fault, lane: None, wave: None, at: None, block: None }
     }
 }
 

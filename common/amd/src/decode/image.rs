@@ -168,6 +168,8 @@ pub(super) fn image(raw: &Raw<'_>) -> Decoded {
         data2: 0,
         compare: data + u16::from(bytes / 4),
         sync: false,
+        device: false,
+        compared: false,
         waits: false,
         transposed: None,
     })))

@@ -47,6 +47,8 @@ impl Decoder<'_> {
             compare: 0,
             sync: space != Space::Lds && self.is_atomic(raw),
             waits: false,
+            device: matches!(kind, Kind::Store { .. }) && space != Space::Lds && self.is_of_device(raw),
+            compared: false,
             transposed: transposed(name),
         };
         if let (Kind::LoadTyped(typed) | Kind::StoreTyped(typed), true) = (&mut kind, name.starts_with("tbuffer_")) {
@@ -155,6 +157,16 @@ impl Decoder<'_> {
             }
             // "TH": 0 is the plain policy.
             Generation::Rdna4 => modifiers.scope >= SCOPE_DEVICE && modifiers.th == 0,
+        }
+    }
+
+    /// The same of stores for the whole device, and not beyond, as volatile ones are. Elsewhere they are plain.
+    fn is_of_device(&self, raw: &Raw<'_>) -> bool {
+        let modifiers = &raw.encoded.modifiers;
+        match self.target.generation {
+            Generation::Cdna3 | Generation::Cdna4 => modifiers.sc1 && !modifiers.glc && !modifiers.slc,
+            Generation::Rdna4 => modifiers.scope == SCOPE_DEVICE && modifiers.th == 0,
+            _ => false,
         }
     }
 

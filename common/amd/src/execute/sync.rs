@@ -89,6 +89,9 @@ impl Block<'_> {
         (bytes, offset, releases): (usize, i64, bool),
         by: [Toucher<'c>; 2],
     ) -> [Toucher<'c>; 2] {
+        if by[0].how == How::Store {
+            return by;
+        }
         let key = place(self.resolve(memory, addresses, lane, bytes as u64), offset).key();
         let held = key.is_some_and(|(key, _)| wave.order.holds(key));
         match (releases, held) {
@@ -118,11 +121,15 @@ impl Block<'_> {
             _ => return (How::Plain, false),
         };
         // The store that follows a release is one lane's, and all before it was waited for; LDS is in order.
-        let waited = if memory.space == Space::Lds { true } else { wave.pending.is_empty() };
+        let waited = if memory.space == Space::Lds { true } else { wave.pending.has_only_arguments() };
         let alone = exec.is_power_of_two() && bytes <= 8 && waited;
-        let releases = writes && (alone || memory.sync && wave.pending.is_scalar_empty());
-        let sync = if writes { releases } else { memory.sync };
-        let how = if sync && !writes { How::Sync { handed: false } } else { How::Plain };
+        let releases = writes && (alone || memory.sync && wave.pending.has_no_lds());
+        let how = match (writes, memory.sync) {
+            (true, _) if memory.device => How::Store,
+            (false, true) => How::Sync { handed: false },
+            (false, false) if memory.compared => How::Compared,
+            _ => How::Plain,
+        };
         (how, releases)
     }
 
@@ -199,20 +206,24 @@ impl Block<'_> {
         }
     }
 
-    /// What a scalar load finds at an address may be what was there before somebody wrote it: that is in no cache of scalars as it is.
-    pub(super) fn stale_scalar(&self, wave: &Wave, address: u64) -> Option<Fault> {
+    /// What a scalar load finds at an address may be what was there before somebody wrote it: that is in no cache of scalars as it is. Who finds it:
+    /// the load, or one that came before. A load that `races` finds nothing by that, though others may.
+    pub(super) fn stale_scalar(&mut self, wave: &Wave, address: u64, by: &Toucher<'_>, races: bool) -> Option<Met> {
         let writer = self.memory.writer(address);
         let own = &*self.own;
-        if writer < self.launch_start {
-            return None;
-        }
-        let (stale, other) = if (own.start..own.end).contains(&writer) {
-            let fresh = own.start + wave.order.fresh_scalars * own.waves;
-            (writer >= fresh, Other::Wave((writer - own.start) % own.waves))
-        } else {
-            (wave.order.fresh_scalars == 0, Other::Block(block_of(self.starts, writer)))
-        };
-        stale.then(|| Fault::Stale { place: self.memory.place(address), other, missing: "s_dcache_inv" })
+        let is_of_block = (own.start..own.end).contains(&writer);
+        let of_wave = writer.wrapping_sub(own.start) % own.waves;
+        let fresh = own.start + wave.order.fresh_scalars * own.waves;
+        let emptied = if is_of_block { writer < fresh } else { wave.order.fresh_scalars != 0 };
+        let met = (!races && writer >= self.launch_start && !emptied).then(|| {
+            let other = if is_of_block { Other::Wave(of_wave) } else { Other::Block(block_of(self.starts, writer)) };
+            let fault = Fault::Stale { place: self.memory.place(address), other, missing: "s_dcache_inv" };
+            Met { fault, block: own.id, wave: wave.number, at: wave.at.saturating_sub(1), lane: 0 }
+        });
+        // What the block itself stores may be on its way behind a barrier that is enough for loads of vectors.
+        let of_block = met.is_some() && is_of_block;
+        let found = self.memory.load_scalars(address, by, met.clone().filter(|_| !of_block));
+        if of_block { met } else { found }
     }
 
     /// Notes what a lane's access met that nothing orders: a value that a race left open, or words that others have read.
@@ -310,7 +321,7 @@ impl Block<'_> {
     /// A wave as memory and LDS see it.
     pub(super) fn touchers<'c>(&self, wave: &Wave, clock: &'c Clock, memory: &Memory, exec: u64) -> [Toucher<'c>; 2] {
         let (how, _) = self.how(wave, memory, exec);
-        let of_lds = if memory.waits { how } else { How::Plain };
+        let of_lds = if memory.waits || how == How::Compared { how } else { How::Plain };
         [self.toucher(wave, clock).touching(how), self.lds_toucher(wave, clock).touching(of_lds)]
     }
 

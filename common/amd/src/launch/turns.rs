@@ -174,7 +174,7 @@ impl Prepared<'_> {
             kernel: self.kernel.name.clone(),
             fault: raised.fault,
             instruction: (!left).then(|| self.code.site(at)),
-            block,
+            block: raised.block.unwrap_or(block),
             wave: raised.wave.unwrap_or(wave),
             lane: raised.lane,
         }))
@@ -191,6 +191,7 @@ impl Prepared<'_> {
 impl<'a> Run<'a> {
     fn new(prepared: &'a Prepared<'a>, memory: &mut Memory, options: &'a Options, mut races: Races) -> Self {
         memory.renumber();
+        memory.forget_lines();
         races.start = memory.numbers;
         races.spreads = options.spreads;
         Self {

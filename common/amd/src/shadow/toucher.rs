@@ -8,14 +8,25 @@ use crate::verdict::Other;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Plain,
+    /// A plain load of what a comparing atomic compares with: no atomic is in its way.
+    Compared,
     /// A load or store that is an atomic one; whether somebody released something there, or the wave itself holds the place.
     Sync {
         handed: bool,
     },
     /// A plain store to a place that the wave has changed with an atomic whose old value it was given.
     Held,
+    /// An atomic that only writes.
+    Store,
     /// An atomic that reads and writes.
     Atomic,
+}
+
+impl How {
+    /// Whether a load is remembered, as one that a plain store must not meet.
+    pub fn is_plain_load(self) -> bool {
+        matches!(self, Self::Plain | Self::Compared)
+    }
 }
 
 /// A wave between two barriers.
@@ -110,6 +121,11 @@ impl<'a> Toucher<'a> {
             && !self.clock.contains(number)
     }
 
+    /// Whether a touch of that number, of another wave, comes before this one.
+    pub fn comes_after(&self, number: u32) -> bool {
+        !self.is_unordered(number) && !self.is_own(number)
+    }
+
     fn against_writer(self, writer: u32) -> Option<Conflict> {
         if !self.is_unordered(writer) {
             None
@@ -123,7 +139,8 @@ impl<'a> Toucher<'a> {
     /// What a plain read meets that comes behind a write of its block, but may find what was there before it.
     fn against_stale(self, writer: u32) -> Option<Conflict> {
         let number = writer & NUMBER;
-        let stale = number >= self.fresh && self.is_of_block(number) && !self.is_own(number) && self.how == How::Plain;
+        let stale =
+            number >= self.fresh && self.is_of_block(number) && !self.is_own(number) && self.how.is_plain_load();
         stale.then(|| Conflict::Stale { wave: (number - self.block) % self.waves })
     }
 
@@ -174,7 +191,7 @@ impl<'a> Toucher<'a> {
     /// Up to where writes of the block need no thought of a read.
     #[inline]
     pub(super) fn readable(&self) -> u32 {
-        if self.how == How::Plain { self.span.min(self.fresh) } else { self.span }
+        if self.how.is_plain_load() { self.span.min(self.fresh) } else { self.span }
     }
 
     /// Whether reads of that number do not hinder a write.
@@ -203,6 +220,9 @@ impl<'a> Toucher<'a> {
 
     /// `at` is the place, whose atomics by several are in `lists`.
     pub(super) fn touch(self, mark: &mut Mark, write: bool, lists: &mut Lists, at: usize) -> Option<Met> {
+        if self.how == How::Store {
+            return self.store(mark, lists, at);
+        }
         let writer = mark[WRITER];
         let met = |conflict, atomic| Some(Met { at, conflict, atomic });
         if writer & ATOMIC != 0 {
@@ -265,6 +285,32 @@ impl<'a> Toucher<'a> {
         }
         if write {
             mark[WRITER] = self.number;
+        }
+        None
+    }
+
+    /// An atomic that only writes: it meets those who read or wrote plainly.
+    fn store(self, mark: &mut Mark, lists: &mut Lists, at: usize) -> Option<Met> {
+        let writer = mark[WRITER];
+        let plain = match lists.get(&at).filter(|_| writer & ATOMIC != 0 && writer & SEVERAL != 0) {
+            Some(list) => list.iter().copied().filter(|number| number & PLAIN != 0).collect(),
+            None if writer & ATOMIC == 0 && writer != self.number => vec![writer],
+            None => Vec::new(),
+        };
+        let written = plain.into_iter().find_map(|number| self.against_writer(number & NUMBER));
+        let read = || if mark[READER] == self.number { None } else { self.against_reader(mark[READER]) };
+        if let Some(conflict) = written.or_else(read) {
+            return Some(Met { at, conflict, atomic: false });
+        }
+        if writer & ATOMIC != 0 {
+            mark[WRITER] = self.number | ATOMIC | self.listed(writer, lists, at);
+        } else {
+            mark[WRITER] = self.number | ATOMIC;
+            lists.remove(&at);
+            if writer >= self.quiet {
+                mark[WRITER] |= SEVERAL;
+                lists.insert(at, vec![writer | PLAIN]);
+            }
         }
         None
     }

@@ -11,6 +11,7 @@ mod images;
 mod memory;
 mod open;
 mod order;
+mod protocols;
 mod rarer;
 mod samples;
 mod scalars;

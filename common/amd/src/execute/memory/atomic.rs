@@ -63,7 +63,7 @@ impl Block<'_> {
         }
         let mut released: Option<(Known, Option<Known>)> = None;
         // LDS is in order; what goes elsewhere has to be waited for.
-        let (may_release, mut has_released) = (wave.pending.is_scalar_empty(), false);
+        let (may_release, mut has_released) = (wave.pending.has_no_lds(), false);
         let hands_on = returns || exec.is_power_of_two();
         for lane in lanes_of(doing) {
             let to = place(self.resolve(memory, addresses, lane, bytes as u64), memory.offset);

@@ -9,6 +9,7 @@ use crate::instruction::{Address, Memory};
 use crate::operations::memory::{Form, Kind, Space, Transposed};
 use crate::pending::LdsTouches;
 use crate::registers::{LANES, Registers, any};
+use crate::shadow::How;
 use crate::wave::{MOST_LOADED, Wave};
 
 /// Upper halves of flat addresses that are in no buffer.
@@ -52,8 +53,11 @@ impl Block<'_> {
     pub(super) fn at_once(&mut self, wave: &mut Wave, memory: &Memory, exec: u64) -> Option<LdsTouches> {
         let parts = Parts::of(memory)?;
         let tiles = matches!(memory.transposed, Some(Transposed::Tiles(_))) && exec != wave.registers.all();
-        let is_told =
-            if parts.write { self.how(wave, memory, exec).1 } else { memory.sync || self.races.has_planned() };
+        let is_told = if parts.write {
+            self.how(wave, memory, exec) != (How::Plain, false)
+        } else {
+            memory.sync || self.races.has_planned()
+        };
         if is_told || tiles {
             return None;
         }

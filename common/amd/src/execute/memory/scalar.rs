@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crate::bank::{Loaded, Touching};
 use crate::execute::{Block, scalar};
 use crate::instruction::{ScalarAtomic, ScalarLoad, ScalarPlace, ScalarStore};
-use crate::races::Raced;
+use crate::races::{Met, Raced};
 use crate::shadow::How;
 use crate::verdict::{Access, Fault, Raised, Step, Use};
 use crate::wave::Wave;
@@ -77,9 +77,13 @@ impl Block<'_> {
                 };
                 loaded = found.map_err(Raised::wave)?;
                 let met = self.races.has_met() || self.races.suspected.is_some();
-                if let (false, Some(fault)) = (met, self.stale_scalar(wave, address.wrapping_add(step))) {
-                    self.races.read = Some(Raced::Read(fault));
-                    loaded.unwritten = if self.races.is_trusting() { 0 } else { (1 << size) - 1 };
+                match self.stale_scalar(wave, address.wrapping_add(step), &by[0], met) {
+                    Some(stale) if stale.at == at && stale.wave == wave.number && stale.block == self.own.id => {
+                        self.races.read = Some(Raced::Read(stale.fault));
+                        loaded.unwritten = if self.races.is_trusting() { 0 } else { (1 << size) - 1 };
+                    }
+                    Some(Met { fault, block, wave, at, .. }) => return Err(Raised::of_other(fault, block, wave, at)),
+                    None => {}
                 }
             }
             if let Some((bytes, signed)) = load.part {
@@ -94,7 +98,7 @@ impl Block<'_> {
             self.settle(wave, 0, &by, &clock);
             wave.registers.set(load.to + dword, loaded.dwords[0], poison)?;
         }
-        wave.pending.scalar(at, load.to, load.dwords);
+        wave.pending.scalar_load(at, (load.to, load.dwords), self.memory.is_of_arguments(address));
         Ok(())
     }
 
@@ -152,7 +156,7 @@ impl Block<'_> {
             old = self.memory.atomic(address, bytes, &mut self.hint, &mut touching, next).map_err(Raised::wave)?;
             self.explain(wave, (address, bytes), atomic.returns);
             self.accuse(wave, 0)?;
-            if wave.pending.is_scalar_empty()
+            if wave.pending.has_no_lds()
                 && let Some(known) = self.released(wave, false, true)
             {
                 self.release(wave, address, false, &known);
