@@ -147,7 +147,8 @@ pub struct Architecture {
     pub miopen_instead: Option<(u32, u32)>,
     /// What a compiler puts behind the name for instructions that this architecture alone has.
     pub suffix: &'static str,
-    /// The version of PTX that clang is told to write, times ten; `None`: the first one that has the architecture.
+    /// The version of PTX that clang is told to write, times ten: the first one that has the architecture, or a later one. clang 22 takes an older one
+    /// by itself, and refuses that. `None`: it is told none.
     pub ptx: Option<u16>,
     /// The first clang that knows it. What is older than 15 is written as 15. `None`: no row, so nobody knows.
     pub clang: Option<u16>,

@@ -157,6 +157,7 @@ pub static ROWS: &[Architecture] = &[
         family: "Volta",
         shared_memory: 98_304,
         matrix: &[matrix(Mma, Fp16, &[[8, 8, 4]])],
+        ptx: Some(60),
         clang: CLANG_15,
         nvcc: cuda_until_12(9, 0),
         ..SM_7
@@ -166,6 +167,7 @@ pub static ROWS: &[Architecture] = &[
         products: &[("t4", 40), ("rtx2080ti", 68), ("rtx2080", 46), ("rtx2070", 36), ("titanrtx", 72), ("rtx8000", 72)],
         family: "Turing",
         matrix: &[matrix(Mma, Fp16, &[[8, 8, 4], [16, 8, 8]]), matrix(Mma, Int8, &[[8, 8, 16]])],
+        ptx: Some(63),
         clang: CLANG_15,
         nvcc: cuda(10, 0),
         ..SM_7
@@ -175,6 +177,7 @@ pub static ROWS: &[Architecture] = &[
         products: &[("a100", 108), ("a800", 108), ("a30", 56)],
         family: "Ampere",
         shared_memory: 166_912,
+        ptx: Some(70),
         clang: CLANG_15,
         nvcc: cuda(11, 0),
         ..SM_8
@@ -192,6 +195,7 @@ pub static ROWS: &[Architecture] = &[
             ("a10", 72),
         ],
         family: "Ampere",
+        ptx: Some(71),
         clang: CLANG_15,
         nvcc: cuda(11, 1),
         ..SM_8
@@ -201,6 +205,7 @@ pub static ROWS: &[Architecture] = &[
         products: &[("agxorin", 16), ("orinnx", 8), ("orinnano", 8)],
         family: "Ampere",
         shared_memory: 166_912,
+        ptx: Some(74),
         clang: Some(16),
         nvcc: cuda(11, 4),
         ..SM_8
@@ -221,6 +226,7 @@ pub static ROWS: &[Architecture] = &[
         ],
         family: "Ada",
         matrix: MMA_WITH_FP8,
+        ptx: Some(78),
         clang: Some(16),
         nvcc: cuda(11, 8),
         ..SM_8
