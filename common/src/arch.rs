@@ -154,7 +154,7 @@ pub struct Architecture {
     pub clang: Option<u16>,
     /// The nvcc that knows it.
     pub nvcc: Option<CudaReleases>,
-    /// The first Triton that compiles for it, none before 3.6, the oldest that is tried. `None`: none is known to.
+    /// The first Triton that compiles for it, none before 3.3, the oldest that is tried. `None`: none is known to.
     pub triton: Option<(u16, u16)>,
 }
 
@@ -264,7 +264,7 @@ impl Architecture {
     /// Whether Triton of that version compiles for it: if not, which one does, for people. One without a row is left to Triton.
     ///
     /// # Errors
-    /// `Triton 3.6 or later`
+    /// `Triton 3.3 or later`
     pub fn known_to_triton(&self, version: (u16, u16)) -> Result<(), String> {
         match self.triton {
             Some(first) if version < first => Err(format!("Triton {}.{} or later", first.0, first.1)),

@@ -1,6 +1,8 @@
 //! Triton's kernels, with the Python that BLUEFIN_TEST_PYTHON names, as `tests/run` makes one: their code objects for AMD's GPUs are
 //! executed.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -101,6 +103,23 @@ fn only_the_compilers_of_the_problems_are_asked() {
         let mut command = tune(&[rest, &["--device", "gfx90a", "--session", "both"]].concat()).unwrap();
         expect(&mut command, 0);
     }
+}
+
+#[test]
+fn a_triton_that_is_too_old_says_which_one_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (package, python) = (folder.path().join("triton"), folder.path().join("python"));
+    std::fs::create_dir(&package).unwrap();
+    std::fs::write(package.join("__init__.py"), "__version__ = '3.2.0'\n").unwrap();
+    let script = format!("#!/bin/sh\nPYTHONPATH={} exec python3 \"$@\"\n", folder.path().display());
+    std::fs::write(&python, script).unwrap();
+    std::fs::set_permissions(&python, Permissions::from_mode(0o755)).unwrap();
+    let mut command = bluefin();
+    let softmax = spec("examples/softmax.toml");
+    command.env("BLUEFIN_PYTHON", &python).args(["check", "--size", "rows=5,columns=301", "--target", "gfx942"]);
+    let output = expect(command.arg("--kernel").arg(softmax), 1);
+    let told = text(&output.stderr);
+    assert!(told.contains("found Triton 3.2.0, expected 3.3 or later") && !told.contains("Traceback"), "{told}");
 }
 
 /// The line is that of the Python file, also where a function of its own is called.

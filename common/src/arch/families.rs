@@ -19,7 +19,7 @@ pub(super) const fn cuda_until_12(major: u16, minor: u16) -> Option<CudaReleases
     Some(CudaReleases { first: (major, minor), last: Some((12, 9)) })
 }
 
-pub(super) const TRITON: Option<(u16, u16)> = Some((3, 6));
+pub(super) const TRITON: Option<(u16, u16)> = Some((3, 3));
 
 // ---- Families of AMD
 

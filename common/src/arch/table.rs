@@ -266,6 +266,7 @@ pub static ROWS: &[Architecture] = &[
         ptx: Some(88),
         clang: Some(21),
         nvcc: cuda(12, 9),
+        triton: Some((3, 6)),
         ..SM_10
     },
     Architecture {
@@ -290,6 +291,7 @@ pub static ROWS: &[Architecture] = &[
         ptx: Some(88),
         clang: Some(21),
         nvcc: cuda(12, 9),
+        triton: Some((3, 6)),
         ..SM_12
     },
 ];

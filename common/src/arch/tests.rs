@@ -167,8 +167,9 @@ fn compilers_that_know_a_row() {
     assert_eq!(cpp("gfx950"), "clang 20 or later");
     assert_eq!(cpp("gfx1250"), "a later release of bluefin, whose table has it");
     let triton = |name: &str, version| of(name).unwrap().known_to_triton(version);
-    assert_eq!(triton("sm_90", (3, 6)), Ok(()));
-    assert_eq!(triton("sm_90", (3, 5)), Err("Triton 3.6 or later".to_string()));
+    assert_eq!(triton("sm_90", (3, 3)), Ok(()));
+    assert_eq!(triton("sm_90", (3, 2)), Err("Triton 3.3 or later".to_string()));
+    assert_eq!(triton("sm_121", (3, 5)), Err("Triton 3.6 or later".to_string()));
     assert!(triton("sm_75", (3, 9)).is_err() && triton("gfx906", (3, 9)).is_err());
     assert_eq!(triton("gfx1250", (3, 6)), Ok(()));
 }

@@ -29,7 +29,7 @@ use crate::workshop::{Made, Workshop, write_file};
 
 const NAME: &str = "triton";
 const VARIABLE: &str = "BLUEFIN_PYTHON";
-const INSTALL: &str = "Triton (pip install triton; tried with 3.6 and 3.9)";
+const INSTALL: &str = "Triton 3.3 or later (pip install triton; tried up to 3.9)";
 
 /// The program that compiles, and what goes beside the source of a reference.
 const SERVER: &str = include_str!("triton/server.py");

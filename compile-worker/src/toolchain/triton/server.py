@@ -17,6 +17,7 @@ import dataclasses
 import importlib.util
 import json
 import os
+import re
 import shutil
 import sys
 import traceback
@@ -145,9 +146,33 @@ def tensor_map(found):
 
 
 def options_of(backend_class):
-    module = sys.modules[backend_class.__module__]
-    classes = [c for c in vars(module).values() if dataclasses.is_dataclass(c) and c.__module__ == module.__name__]
+    # Before 3.4 the module of a backend is none of sys.modules.
+    names = backend_class.parse_options.__globals__
+    classes = [c for c in names.values() if dataclasses.is_dataclass(c) and c.__module__ == backend_class.__module__]
     return {field.name: field.type for c in classes for field in dataclasses.fields(c)}
+
+
+def version_of(triton):
+    """Major and minor version; the newest where it says something else."""
+    found = re.match(r"(\d+)\.(\d+)", triton.__version__)
+    return tuple(map(int, found.groups())) if found else (sys.maxsize, 0)
+
+
+def assembler(arch):
+    """The bundled assembler for newer GPUs makes code that many drivers refuse: the other one has its place where it knows the GPU."""
+    import triton
+
+    older = os.path.join(os.path.dirname(triton.__file__), "backends", "nvidia", "bin", "ptxas")
+    os.environ.pop("TRITON_PTXAS_BLACKWELL_PATH", None)
+    if arch in ("100", "120") and os.path.exists(older):
+        os.environ["TRITON_PTXAS_BLACKWELL_PATH"] = older
+
+
+def linker():
+    """Tells Triton of a linker that it does not look for: before 3.5 it has none of its own, and AMD code is linked by ROCm's, or by any lld."""
+    found = next(filter(None, map(shutil.which, ["ld.lld", *(f"ld.lld-{version}" for version in range(30, 16, -1))])), None)
+    if found and not os.path.exists("/opt/rocm/llvm/bin/ld.lld"):
+        os.environ.setdefault("TRITON_HIP_LLD_PATH", found)
 
 
 def silence():
@@ -177,8 +202,9 @@ class Compiler:
         self.nowhere = open(os.devnull, "w", encoding="utf-8")
         self.version = triton.__version__
         # Numbers behind sizes and strides of a descriptor that the hardware does not know: its padding, and its rounding.
-        version = tuple(int(part) for part in triton.__version__.split(".")[:2])
-        self.flags = 1 + (version >= (3, 7))
+        self.flags = (version_of(triton) >= (3, 5)) + (version_of(triton) >= (3, 7))
+        # Addresses that a kernel takes behind its arguments.
+        self.scratch = 1 + (version_of(triton) >= (3, 5))
 
     def module(self, name):
         if name not in self.modules:
@@ -188,6 +214,7 @@ class Compiler:
     def answer(self, request):
         backend, arch, lanes = request["target"]
         target = self.target_of(backend, int(arch) if backend == "cuda" else arch, lanes)
+        assembler(arch)
         if stubs.compile_for(target):
             self.modules.clear()
         module = self.module(request["source"])
@@ -292,7 +319,7 @@ class Compiler:
             "threads": metadata.num_warps * target.warp_size,
             "shared": metadata.shared,
             "arguments": self.taken(kept, signature, metadata, target),
-            "scratch": [getattr(metadata, name, 0) or 0 for name in ("global_scratch_size", "profile_scratch_size")],
+            "scratch": [getattr(metadata, name, 0) or 0 for name in ("global_scratch_size", "profile_scratch_size")[:self.scratch]],
         }
 
     def taken(self, kept, signature, metadata, target):
@@ -344,12 +371,11 @@ def main():
         channel.write(json.dumps(answer) + "\n")
         channel.flush()
 
-    # The bundled assembler for newer GPUs makes code that many drivers refuse.
     import triton
 
-    older = os.path.join(os.path.dirname(triton.__file__), "backends", "nvidia", "bin", "ptxas")
-    if os.path.exists(older):
-        os.environ.setdefault("TRITON_PTXAS_BLACKWELL_PATH", older)
+    if version_of(triton) < (3, 3):
+        sys.exit(f"found Triton {triton.__version__}, expected 3.3 or later")
+    linker()
     compiler = Compiler()
     # By which Triton's cache knows its compiler: a digest of all of its files, most of a second. Here that cache is empty for each kernel.
     for name in ("triton.runtime.cache", "triton.compiler.compiler"):
