@@ -36,8 +36,11 @@ KERNEL BLOCK_OF(256) conv_bwd_reference(const Element* dy, const Element* wei, E
 
 #if defined(DIRECT)
 // A block computes TC input channels of a TH x TW tile of one image: CK output channels at a time, the patch of dy that
-// met the tile and the filters lie in shared memory. A thread keeps TC channels of PX pixels, TW / PX apart in a row.
+// met the tile and the filters lie in shared memory. A thread keeps TC channels of PX pixels, TW / PX apart in a row. With a
+// stride a tap meets every SH-th row and every SW-th column only: threads of such rows and columns come one behind the other, so
+// that a wave has the same taps.
 constexpr int TILE_THREADS = TH * TW / PX;
+constexpr int STEP_H = TH % SH == 0 ? SH : 1, STEP_W = TW / PX % SW == 0 ? SW : 1;
 constexpr int PATCH_H = (TH - 1 + (FY - 1) * DH) / SH + 1;
 constexpr int PATCH_W = (TW - 1 + (FX - 1) * DW) / SW + 1;
 
@@ -54,7 +57,9 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_direct(const Element* dy, const Element* 
     const int left = floor_div(tile_x + pw - (FX - 1) * DW + SW - 1, SW);
     const int channel0 = block_y() * TC;
     const int thread = thread_x();
-    const int across = thread % (TW / PX), down = thread / (TW / PX);
+    constexpr int alike = TILE_THREADS / (STEP_H * STEP_W), in_row = TW / PX / STEP_W;
+    const int first = thread / alike, rest = thread % alike;
+    const int across = rest % in_row * STEP_W + first % STEP_W, down = rest / in_row * STEP_H + first / STEP_W;
 
     float sums[PX][TC] = {};
 #pragma unroll 1
@@ -79,7 +84,6 @@ KERNEL BLOCK_OF(TILE_THREADS) conv_bwd_direct(const Element* dy, const Element* 
         for (int channel = 0; channel < CK; ++channel) {
 #pragma unroll 1
             for (int r = 0; r < FY; ++r) {
-                // With a stride, this tap meets every SH-th row and every SW-th column only.
                 const int row = tile_y + down + ph - r * DH - top * SH;
                 if (row % SH != 0) continue;
 #pragma unroll
