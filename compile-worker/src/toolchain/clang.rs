@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::{self, ScopedJoinHandle};
 
 use async_trait::async_trait;
 use bluefin_common::arch::{self, Vendor};
@@ -76,18 +74,12 @@ impl Clang {
     /// No compiler, or one that does not work, with what to install.
     pub fn probe() -> Result<Self, Error> {
         let mut clang = Self { program: CLANG.find()?, identity: String::new(), known: BTreeSet::new() };
-        // To start is most of what each takes.
-        let (version, lists) = thread::scope(|scope| {
-            let clang = &clang;
-            let trials = TRIED.map(|arch| scope.spawn(move || clang.trial(arch)));
-            let lists = TRIPLES.map(|list| scope.spawn(move || clang.program.ask(&[list, "--print-supported-cpus"])));
-            let version = clang.program.ask(&["--version"]);
-            trials.into_iter().try_for_each(joined)?;
-            Ok::<_, Error>((version?.0, lists.map(joined)))
-        })?;
-        clang.identity = first_line(&version);
-        for list in lists {
-            match list {
+        for arch in TRIED {
+            clang.program.try_out(arch, ("trial.hip", TRIAL), |input| clang.command(input))?;
+        }
+        clang.identity = first_line(&clang.program.ask(&["--version"])?.0);
+        for triple in TRIPLES {
+            match clang.program.ask(&[triple, "--print-supported-cpus"]) {
                 // To which of both it prints has changed.
                 Ok((out, error)) => clang.known.extend(listed(&out).chain(listed(&error))),
                 Err(error) if error.is_exhausted() => return Err(error),
@@ -96,11 +88,6 @@ impl Clang {
             }
         }
         Ok(clang)
-    }
-
-    /// Compiles something trivial.
-    fn trial(&self, arch: &str) -> Result<(), Error> {
-        self.program.try_out(arch, ("trial.hip", TRIAL), |input| self.command(input))
     }
 
     /// One that is not tried, and lists no architectures.
@@ -153,11 +140,6 @@ impl Clang {
         own.extend(ptx.as_deref());
         self.program.line(&own, flags, input)
     }
-}
-
-/// What a thread came to.
-fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// The names in what `--print-supported-cpus` prints, one a line.
