@@ -272,8 +272,6 @@ pub(crate) struct Memory {
     pub waits: bool,
     /// An atomic store for the whole device, which its modifiers tell from a plain one.
     pub device: bool,
-    /// What is loaded goes to a comparing atomic, which finds out whether it still is so.
-    pub compared: bool,
     /// What is loaded is transposed among lanes.
     pub transposed: Option<Transposed>,
 }

@@ -33,6 +33,8 @@ pub(crate) struct Code {
     pub instructions: Vec<Instruction>,
     /// The vector registers that instructions may write: general ones, and those for accumulation.
     pub vgprs: [Range<usize>; 2],
+    /// Whether it brings lines into the cache of scalars without loading anything.
+    pub prefetches: bool,
     lines: Vec<Line>,
     /// Address of the first one, and for each dword from there the instruction that begins in it.
     first: u64,
@@ -199,7 +201,6 @@ impl Code {
             decode_lines(lines, target, lanes).into_iter().unzip();
         place_loads(&mut lines, &instructions);
         poll::mark(&mut instructions);
-        poll::mark_compared(&mut instructions);
         let first = lines.iter().map(|line| line.address).min().unwrap_or_default();
         let last = lines.iter().map(|line| line.address).max().unwrap_or_default();
         let mut at = vec![NONE; ((last - first) / 4 + 1) as usize];
@@ -208,7 +209,9 @@ impl Code {
                 *slot = index as u32;
             }
         }
-        Self { vgprs: named(&instructions), instructions, lines, first, at }
+        let prefetches =
+            lines.iter().any(|line| line.encoded.as_ref().is_ok_and(|of| of.name.contains("prefetch_data")));
+        Self { vgprs: named(&instructions), prefetches, instructions, lines, first, at }
     }
 
     pub fn site(&self, at: usize) -> Site {

@@ -210,7 +210,7 @@ impl Races {
     /// The bytes of a word that a later write changes, which nothing orders behind this read.
     #[inline]
     pub fn open(&mut self, key: u64, by: &Toucher<'_>) -> u8 {
-        if !by.how.is_plain_load() {
+        if by.how != How::Plain {
             return 0;
         }
         let number = by.number.wrapping_sub(self.start).wrapping_add(self.planned_start);

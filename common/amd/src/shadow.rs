@@ -97,6 +97,19 @@ impl Shadow {
         }
     }
 
+    /// The only one that wrote a word last, by its number; `None` where bytes of it are by several, or several atomics are in no order.
+    pub fn only_writer(&self, offset: usize) -> Option<u32> {
+        let one = |writer: u32| (writer & ATOMIC == 0 || writer & SEVERAL == 0).then_some(writer & NUMBER);
+        match self.writers.get(offset / 4) {
+            Some(&SPLIT) => {
+                let mut bytes = self.bytes.get(offset..offset + 4)?.iter().map(|mark| one(mark[WRITER]));
+                let first = bytes.next()??;
+                bytes.all(|writer| writer == Some(first)).then_some(first)
+            }
+            writer => one(*writer.unwrap_or(&0)),
+        }
+    }
+
     /// Where the last touched byte ends; zero where none was.
     pub fn end(&self) -> usize {
         let (writers, readers) = (self.writers.iter(), self.readers.iter());

@@ -169,7 +169,6 @@ pub(super) fn image(raw: &Raw<'_>) -> Decoded {
         compare: data + u16::from(bytes / 4),
         sync: false,
         device: false,
-        compared: false,
         waits: false,
         transposed: None,
     })))

@@ -47,8 +47,7 @@ impl Decoder<'_> {
             compare: 0,
             sync: space != Space::Lds && self.is_atomic(raw),
             waits: false,
-            device: matches!(kind, Kind::Store { .. }) && space != Space::Lds && self.is_of_device(raw),
-            compared: false,
+            device: matches!(kind, Kind::Store { bytes: ..=8, .. }) && space != Space::Lds && self.is_of_device(raw),
             transposed: transposed(name),
         };
         if let (Kind::LoadTyped(typed) | Kind::StoreTyped(typed), true) = (&mut kind, name.starts_with("tbuffer_")) {

@@ -2,10 +2,8 @@
 //! plain one; it is told by its loop, which loads one place again and again and does nothing else to memory: a compiler would have
 //! taken a plain load out of it.
 
-use std::collections::{BTreeSet, HashMap};
-
-use crate::instruction::{Action, Address, Condition, Cross, Destination, Instruction, Memory, Source};
-use crate::operations::memory::{Atomic, Kind};
+use crate::instruction::{Action, Address, Cross, Destination, Instruction, Memory, Source};
+use crate::operations::memory::Kind;
 use crate::registers::LANES;
 
 /// Instructions of a loop that waits, at most.
@@ -29,77 +27,6 @@ pub(crate) fn mark(instructions: &mut [Instruction]) {
                 (memory.sync, memory.waits) = (true, true);
             }
         }
-    }
-}
-
-/// How far in front of a comparing atomic what it compares with is loaded.
-const BEFORE: usize = 128;
-
-/// Marks the loads whose value a comparing atomic compares with, as in a loop that takes the next of several things, or leaves where there is none.
-pub(crate) fn mark_compared(instructions: &mut [Instruction]) {
-    let mut sources: HashMap<usize, Vec<usize>> = HashMap::new();
-    for (at, instruction) in instructions.iter().enumerate() {
-        if let Action::Branch { target, .. } = instruction.action {
-            sources.entry(target).or_default().push(at);
-        }
-    }
-    let compares = |instruction: &Instruction| match &instruction.action {
-        Action::Memory(memory) => match memory.kind {
-            Kind::Atomic { kind: Atomic::CompareSwap, bytes, .. } => Some((memory.compare, bytes)),
-            _ => None,
-        },
-        _ => None,
-    };
-    let found: Vec<(usize, (u16, u8))> =
-        instructions.iter().enumerate().filter_map(|(at, of)| Some((at, compares(of)?))).collect();
-    for (atomic, (register, bytes)) in found {
-        for at in loads_before(instructions, &sources, atomic, register) {
-            if let Action::Memory(memory) = &mut instructions[at].action
-                && matches!(memory.kind, Kind::Load { bytes: of, .. } if of == bytes)
-                && memory.to == register
-            {
-                memory.compared = true;
-            }
-        }
-    }
-}
-
-/// What may have loaded a register that is used at an instruction, by all ways there.
-fn loads_before(
-    instructions: &[Instruction],
-    sources: &HashMap<usize, Vec<usize>>,
-    from: usize,
-    register: u16,
-) -> Vec<usize> {
-    let (mut loads, mut seen, mut open) = (Vec::new(), BTreeSet::from([from]), vec![from]);
-    while let (Some(at), true) = (open.pop(), seen.len() < BEFORE) {
-        let falls = |before: &usize| {
-            let action = instructions.get(*before).map(|instruction| &instruction.action);
-            action.is_some_and(|action| !leaves(action))
-        };
-        let before = at.checked_sub(1).filter(falls);
-        for source in before.into_iter().chain(sources.get(&at).into_iter().flatten().copied()) {
-            let Some(instruction) = instructions.get(source).filter(|_| seen.insert(source)) else { continue };
-            match &instruction.action {
-                Action::Memory(memory)
-                    if matches!(memory.kind, Kind::Load { .. }) && writes(&instruction.action, register) =>
-                {
-                    loads.extend((memory.to == register).then_some(source));
-                }
-                action if writes(action, register) => {}
-                _ => open.push(source),
-            }
-        }
-    }
-    loads
-}
-
-/// Whether what stands behind an action does not follow it.
-fn leaves(action: &Action) -> bool {
-    match action {
-        Action::Branch { condition, .. } => matches!(condition, Condition::Always),
-        Action::End | Action::SetPc { .. } => true,
-        _ => false,
     }
 }
 

@@ -127,7 +127,6 @@ impl Block<'_> {
         let how = match (writes, memory.sync) {
             (true, _) if memory.device => How::Store,
             (false, true) => How::Sync { handed: false },
-            (false, false) if memory.compared => How::Compared,
             _ => How::Plain,
         };
         (how, releases)
@@ -321,7 +320,7 @@ impl Block<'_> {
     /// A wave as memory and LDS see it.
     pub(super) fn touchers<'c>(&self, wave: &Wave, clock: &'c Clock, memory: &Memory, exec: u64) -> [Toucher<'c>; 2] {
         let (how, _) = self.how(wave, memory, exec);
-        let of_lds = if memory.waits || how == How::Compared { how } else { How::Plain };
+        let of_lds = if memory.waits { how } else { How::Plain };
         [self.toucher(wave, clock).touching(how), self.lds_toucher(wave, clock).touching(of_lds)]
     }
 

@@ -191,7 +191,7 @@ impl Prepared<'_> {
 impl<'a> Run<'a> {
     fn new(prepared: &'a Prepared<'a>, memory: &mut Memory, options: &'a Options, mut races: Races) -> Self {
         memory.renumber();
-        memory.forget_lines();
+        memory.forget_lines(prepared.code.prefetches);
         races.start = memory.numbers;
         races.spreads = options.spreads;
         Self {

@@ -22,6 +22,8 @@ pub(super) struct Lines {
     early: Vec<Vec<u64>>,
     /// Lines that were loaded when somebody had.
     late: HashMap<u64, Late>,
+    /// Whether they may also be there without a load.
+    prefetches: bool,
 }
 
 struct Late {
@@ -33,23 +35,27 @@ struct Late {
     met: Option<Met>,
 }
 
+/// Who wrote each word of a line last: nobody, one, or [`OPEN`] where that are several.
 fn writers(buffer: &Buffer, line: usize, since: u32) -> [u32; WORDS] {
     std::array::from_fn(|word| {
         let first = line * LINE + 4 * word;
-        let last = (first..first + 4).map(|at| buffer.shadow.writer(at)).max();
-        last.filter(|writer| *writer >= since).unwrap_or(0)
+        let one = buffer.shadow.only_writer(first);
+        one.map_or(OPEN, |writer| if writer < since { 0 } else { writer })
     })
 }
 
 impl Memory {
-    /// Caches of scalars are empty.
-    pub(crate) fn forget_lines(&mut self) {
-        self.lines = Lines::default();
+    /// Caches of scalars are empty. `prefetches`: they may get any line at any time.
+    pub(crate) fn forget_lines(&mut self, prefetches: bool) {
+        self.lines = Lines { prefetches, ..Lines::default() };
     }
 
     /// Notes that a scalar load of a dword brings a line into a cache. `met`: it finds what another wave or block wrote in this launch, no instruction
     /// has emptied the cache, and this is what that comes to if it is old. What is old of this load, or of one that came before.
     pub(crate) fn load_scalars(&mut self, address: u64, by: &Toucher<'_>, met: Option<Met>) -> Option<Met> {
+        if self.lines.prefetches {
+            return met;
+        }
         let (at, offset) = self.find(address, 1)?;
         let line = offset / LINE;
         let early = &mut self.lines.early;
@@ -72,8 +78,9 @@ impl Memory {
         found.iter_mut().filter(|number| is_open(number)).for_each(|number| *number = OPEN);
         let word = offset % LINE / 4;
         let key = buffer.base + (line * LINE) as u64;
+        let is_known = self.lines.late.contains_key(&key);
         let late = self.lines.late.entry(key).or_insert(Late { writers: found, trusted: 0, met: None });
-        if met.is_some() && late.writers[word] != found[word] {
+        if met.is_some() && (late.writers[word] != found[word] || is_known && found[word] == OPEN) {
             return met;
         }
         for (known, found) in late.writers.iter_mut().zip(found) {

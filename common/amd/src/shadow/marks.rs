@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::toucher::Toucher;
+use super::toucher::{How, Toucher};
 use crate::registers::LANES;
 
 /// Lanes whose marks are looked at together.
@@ -121,7 +121,7 @@ fn note_reads(writers: &[u32], readers: &mut [u32], by: Toucher<'_>) -> (bool, b
     let readable = by.readable();
     let all = writers.iter().fold(true, |all, writer| all & by.is_quick_writer(*writer, readable));
     let mut changed = 0;
-    if all && by.how.is_plain_load() {
+    if all && by.how == How::Plain {
         for reader in readers {
             let joined = by.joined_plainly(*reader);
             changed |= *reader ^ joined;

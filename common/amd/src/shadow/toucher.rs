@@ -8,8 +8,6 @@ use crate::verdict::Other;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Plain,
-    /// A plain load of what a comparing atomic compares with: no atomic is in its way.
-    Compared,
     /// A load or store that is an atomic one; whether somebody released something there, or the wave itself holds the place.
     Sync {
         handed: bool,
@@ -20,13 +18,6 @@ pub(crate) enum How {
     Store,
     /// An atomic that reads and writes.
     Atomic,
-}
-
-impl How {
-    /// Whether a load is remembered, as one that a plain store must not meet.
-    pub fn is_plain_load(self) -> bool {
-        matches!(self, Self::Plain | Self::Compared)
-    }
 }
 
 /// A wave between two barriers.
@@ -139,8 +130,7 @@ impl<'a> Toucher<'a> {
     /// What a plain read meets that comes behind a write of its block, but may find what was there before it.
     fn against_stale(self, writer: u32) -> Option<Conflict> {
         let number = writer & NUMBER;
-        let stale =
-            number >= self.fresh && self.is_of_block(number) && !self.is_own(number) && self.how.is_plain_load();
+        let stale = number >= self.fresh && self.is_of_block(number) && !self.is_own(number) && self.how == How::Plain;
         stale.then(|| Conflict::Stale { wave: (number - self.block) % self.waves })
     }
 
@@ -191,7 +181,7 @@ impl<'a> Toucher<'a> {
     /// Up to where writes of the block need no thought of a read.
     #[inline]
     pub(super) fn readable(&self) -> u32 {
-        if self.how.is_plain_load() { self.span.min(self.fresh) } else { self.span }
+        if self.how == How::Plain { self.span.min(self.fresh) } else { self.span }
     }
 
     /// Whether reads of that number do not hinder a write.

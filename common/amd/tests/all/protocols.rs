@@ -4,10 +4,6 @@ use bluefin_amd::{Fault, Place};
 
 use crate::bodies::{each, passes, races};
 
-fn in_lds(fault: &Fault) -> bool {
-    matches!(fault, Fault::Race { place: Place::Lds { .. }, .. })
-}
-
 fn in_memory(fault: &Fault) -> bool {
     matches!(fault, Fault::Race { place: Place::Buffer { .. }, .. } | Fault::Stale { place: Place::Buffer { .. }, .. })
 }
@@ -52,26 +48,6 @@ fn a_release_waits_for_other_scalar_loads() {
                 asm volatile("s_waitcnt lgkmcnt(0)" : "+s"(v)); out[0] = v;
             } else { while (!__hip_atomic_load(&words[0], __ATOMIC_ACQUIRE, AGENT)); words[64] = 5; } }"#;
     each_load(body, |body| races(&body, 2, in_memory));
-}
-
-/// A loop takes the next of several things, and leaves where there is none, which no exchange looks at once more.
-#[test]
-fn a_loop_of_comparing_atomics_may_end_by_what_it_reads() {
-    let body = r#"SHARED unsigned top[4]; if (t < 4) top[t] = 0; barrier();
-        if (t % 64 == 0) for (unsigned k = 0; k < 4; ++k) {
-            unsigned of = (t / 64 + k) % 4;
-            while (true) {
-                unsigned at = READ;
-                if (at >= 16) break;
-                if (__hip_atomic_compare_exchange_strong(&top[of], &at, at + 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED, GROUP))
-                    out[of * 16 + at] = of * 16 + at + 1;
-            }
-        }"#;
-    let read = "__hip_atomic_load(&top[of], __ATOMIC_RELAXED, GROUP)";
-    passes(&body.replace("READ", read), 1, |found| (0..64).all(|at| found[at as usize] == at + 1));
-    // Of another place nothing is compared.
-    let other = "top[of]; if (top[of ^ 1] > 20) break";
-    races(&body.replace("READ", other), 1, in_lds);
 }
 
 /// The first loads of a line come behind the flag, so that no cache of scalars has anything older.
