@@ -276,10 +276,8 @@ impl FindFile {
         command.extend(words.iter().cloned());
         let run = Run { command, environment: place.environment(), folder: place.path().to_path_buf(), output: None };
         let watch = process::Watch { time: limit, silence: limit, ..process::Watch::default() };
-        let ran = {
-            let _held = self.gpu.lock.hold().await;
-            process::run(&run, &watch).await.context("MIOpenDriver does not start")?
-        };
+        let ran =
+            self.gpu.lock.hold_for_long(process::run(&run, &watch)).await.context("MIOpenDriver does not start")?;
         Ok(match read(&ran.tail).filter(|_| ran.is_success()) {
             Some((us, solver)) => (Try::Timed(us), Some(solver)),
             None => (untold(&ran, 3, "MIOpenDriver told no time"), None),

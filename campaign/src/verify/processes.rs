@@ -279,10 +279,8 @@ impl<'a> Sides<'a> {
             output: None,
         };
         let watch = Watch { time, silence: time, tail_bytes: operator::PRINTED, ..Watch::default() };
-        let ran = {
-            let _held = self.gpu.lock.hold().await;
-            process::run(&run, &watch).await.context("aiter's tuner does not start")?
-        };
+        let ran =
+            self.gpu.lock.hold_for_long(process::run(&run, &watch)).await.context("aiter's tuner does not start")?;
         // It ends well too where aiter has no way to call the operator, or prints what is no table.
         let end = untold(&ran, 4, "aiter did not measure the operator");
         let tried = |it: operator::Operator| match (it.us, it.reason) {

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bluefin_miopen::detect::Gpu;
 use rustix::fs::OFlags;
@@ -16,6 +16,11 @@ const FOLDER: &str = "/tmp";
 const NO_LINK: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 /// How often is looked whether it is free: far less than a job takes.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Who waits for so long says so.
+const LONG: Duration = Duration::from_secs(30);
+/// The most that long work leaves to others behind it, and for how long nobody may come before it goes on.
+const MOST_LEFT: Duration = Duration::from_secs(60);
+const NOBODY: Duration = Duration::from_millis(200);
 
 /// The right to work on one GPU, which nobody has yet.
 #[derive(Clone, Debug)]
@@ -50,6 +55,31 @@ impl GpuLock {
         Self { files: plain.then(|| ["next", "lock"].map(file)) }
     }
 
+    /// Does `work` of seconds, such as a process of others, as [`Self::hold`] has it. Jobs that take milliseconds pass it in turns: where some waited
+    /// they have as long for themselves behind it, as long as they come.
+    pub async fn hold_for_long<T>(&self, work: impl Future<Output = T>) -> T {
+        let held = self.hold().await;
+        let begun = Instant::now();
+        let done = work.await;
+        let is_wanted = self.files.as_ref().is_some_and(|[next, _]| is_locked(next));
+        drop(held);
+        if is_wanted {
+            self.leave(begun.elapsed().min(MOST_LEFT)).await;
+        }
+        done
+    }
+
+    /// Waits for so long, unless nobody works there any more.
+    async fn leave(&self, time: Duration) {
+        let (begun, mut seen) = (Instant::now(), Instant::now());
+        while begun.elapsed() < time && seen.elapsed() < NOBODY {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if self.files.iter().flatten().any(|file| is_locked(file)) {
+                seen = Instant::now();
+            }
+        }
+    }
+
     /// Waits until nobody else works on the GPU, in the order in which they came. May be cancelled. A machine on which no file can be
     /// locked is one without locks.
     pub async fn hold(&self) -> Held {
@@ -72,13 +102,23 @@ impl GpuLock {
 /// The file at `path`, locked.
 async fn locked(path: &Path) -> io::Result<File> {
     let file = open(path)?;
+    let (begun, mut is_told) = (Instant::now(), false);
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) => tokio::time::sleep(LOOK_EVERY).await,
             Err(TryLockError::Error(error)) => return Err(error),
         }
+        if !is_told && begun.elapsed() >= LONG {
+            tracing::info!(file = %path.display(), "the GPU is waited for: another process works on it");
+            is_told = true;
+        }
     }
+}
+
+/// Whether somebody has locked the file at `path`.
+fn is_locked(path: &Path) -> bool {
+    open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
 /// Opens the file, which others may have made: where anybody may make files, one may not be opened to be made that is another's.
@@ -98,7 +138,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
 
     use super::*;
 
@@ -122,6 +162,31 @@ mod tests {
         };
         tokio::join!(other, works);
         assert_eq!(order.into_inner(), ["the other", "the first"]);
+    }
+
+    #[tokio::test]
+    async fn long_work_leaves_as_long_to_those_that_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = GpuLock::within(folder.path(), "GPU-0b1ef10000000002");
+        let turns = Cell::new(0);
+        let short = async {
+            loop {
+                let _held = lock.hold().await;
+                turns.set(turns.get() + 1);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let long = async {
+            for _ in 0..3 {
+                lock.hold_for_long(tokio::time::sleep(Duration::from_millis(300))).await;
+            }
+        };
+        tokio::select! {
+            () = long => {}
+            () = short => {}
+        }
+        // In turns alone it would be one for each.
+        assert!(turns.get() > 10, "{}", turns.get());
     }
 
     #[test]
