@@ -178,6 +178,11 @@ impl StoreArgs {
         self.file().is_some()
     }
 
+    /// Whether nothing names a store.
+    pub fn is_by_default(&self) -> bool {
+        self.state.is_none() && config::get().state.is_none() && !self.fleet.names_a_store()
+    }
+
     /// The state file, unless Redis is meant: by a flag, then by the environment, then by `bluefin.toml`, whose `state` comes before
     /// its `redis`.
     pub fn file(&self) -> Option<&Path> {

@@ -38,8 +38,8 @@ impl Site {
     /// # Errors
     /// If the address of the admin server is taken, the store or the broker refuses, or a signal comes before they are there.
     pub async fn open(store: &StoreArgs, fleet: bool, admin: &AdminArgs) -> anyhow::Result<Self> {
-        if fleet && store.state.is_none() {
-            // A file is nowhere that its workers look.
+        if fleet && store.is_by_default() {
+            // A file that nobody asked for is nowhere that its workers look.
             return Self::of_fleet(&store.fleet, admin).await;
         }
         let fleets = fleet.then_some(&store.fleet);
