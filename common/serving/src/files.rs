@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use bluefin_common::arch::{self, Vendor};
+
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::file::Document;
@@ -63,10 +65,14 @@ pub fn read_all(paths: &[PathBuf], engine: Option<Engine>) -> Result<Vec<Found>,
 #[must_use]
 pub fn is_aiters(path: &Path) -> bool {
     let is_gpu = |part: std::path::Component<'_>| {
-        let number = part.as_os_str().to_str().and_then(|part| part.strip_prefix("gfx"));
-        number.is_some_and(|number| number.starts_with(|letter: char| letter.is_ascii_digit()))
+        let name = part.as_os_str().to_str().and_then(|part| part.split(['-', '_', '.']).next());
+        name.is_some_and(|name| arch::is_name(name) && arch::vendor(name) == Some(Vendor::Amd))
     };
-    FileName::parse(&name_of(path)).is_err()
+    let name = name_of(path).to_ascii_uppercase();
+    // One of an engine's with a fault in its name has that told.
+    let is_engines = name.starts_with("E=") || name.starts_with("N=");
+    !is_engines
+        && FileName::parse(&name_of(path)).is_err()
         && path.extension().is_some_and(|extension| extension == "json")
         && path.components().any(is_gpu)
 }
