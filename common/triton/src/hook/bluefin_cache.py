@@ -28,7 +28,7 @@ def parts(taken):
     found = {}
 
     def manager(key, *others):
-        made = caches.get_cache_manager(key, *others)
+        made = own(key, *others)
         found.update(digest=key, folder=os.path.basename(os.path.normpath(made.cache_dir)))
 
         class Reader:
@@ -38,16 +38,18 @@ def parts(taken):
 
         return Reader()
 
-    own = getattr(taken.capture.autotuner, "get_cache_manager", None)
+    # Before 3.5 tuners import it when they are called.
+    place = taken.capture.autotuner if hasattr(taken.capture.autotuner, "get_cache_manager") else caches
+    own = getattr(place, "get_cache_manager", None)
     if own is None or not hasattr(taken.tuner, "check_disk_cache"):
         return {"why": f"Triton {taken.version} keeps no choices on disk"}
-    taken.capture.autotuner.get_cache_manager = manager
+    place.get_cache_manager = manager
     try:
         taken.tuner.check_disk_cache(taken.key, taken.configs, lambda: None)
     except NotOnDisk:
         pass
     finally:
-        taken.capture.autotuner.get_cache_manager = own
+        place.get_cache_manager = own
     if "file" not in found:
         return {"why": f"Triton {taken.version} looks for choices elsewhere"}
     from triton._C.libtriton import get_cache_invalidating_env_vars
