@@ -234,6 +234,32 @@ __global__ void found(int* out) {
     right(&Known::integers(known), "samples.cu", "found", CUDA, kernel);
 }
 
+/// What the samples' own header lacks, files have of their own; bounds that lie the wrong way round and numbers that are none are as it has them.
+#[test]
+fn operators_of_samples_leave_room_for_a_files_own() {
+    let kernel = r#"#include <helper_math.h>
+__device__ float4 operator-(float a, float4 b) { return make_float4(a - b.x, 0, 0, 0); }
+__device__ float4 operator-(const float4& a) { return make_float4(-10 * a.x, 0, 0, 0); }
+__device__ int3 operator/(int3 a, float b) { return make_int3((int)(a.x / b * 100), 0, 0); }
+__device__ uint2 make_uint2(float2 a) { return make_uint2((unsigned)a.x + 5, 0); }
+__device__ uint3 make_uint3(float3 a) { return make_uint3((unsigned)a.x + 6, 0, 0); }
+__device__ int3 make_int3(int4 a) { return make_int3(a.w, a.x, a.y); }
+__global__ void found(int* out) {
+    if (threadIdx.x) return;
+    const float4 known = make_float4(2);
+    float4 changed = known;
+    const float2 none = make_float2(__int_as_float(0x7fffffff));
+    const int all[] = {(int)(1 - known).x, (int)(-known).x, (int)(-changed).x, (make_int3(1) / 8).x, (int)make_uint2(make_float2(1)).x,
+                       (int)make_uint3(make_float3(1)).x, make_int3(make_int4(1, 2, 3, 4)).x, EXIT_WAIVED, clamp(5, 3, 1), (int)clamp(7u, 3u, 1u),
+                       (int)clamp(5.0f, 3.0f, 1.0f), clamp(make_int2(5), 3, 1).y, (int)fminf(make_float2(1), none).x,
+                       (int)fmaxf(none, make_float2(2)).y, (int)clamp(none, 3, 4).x};
+    for (int i = 0; i < 15; ++i) out[i] = all[i];
+}
+"#;
+    let known = [-1, -20, -2, 12, 6, 7, 4, 2, 3, 3, 3, 3, 1, 2, 4];
+    right(&Known::integers(known), "samples.cu", "found", CUDA, kernel);
+}
+
 /// Floats of 8 bits of either dialect: what is made of numbers and of each byte, and constants of mathematics.
 #[test]
 fn floats_of_8_bits() {
