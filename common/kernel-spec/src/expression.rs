@@ -14,7 +14,7 @@ use crate::place::FieldPlace;
 use bluefin_common::value::Value;
 
 const MAX_LENGTH: usize = 1024;
-const MAX_DEPTH: usize = 32;
+pub(crate) const MAX_DEPTH: usize = 32;
 /// Operators and functions in one expression: their nesting is recursion in the parser.
 const MAX_OPERATORS: usize = 128;
 const MAX_DIGITS: usize = 18;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::ParameterKind;
+use crate::expression::MAX_DEPTH;
 use crate::host_code::Token;
 
 /// Tokens in front of a launch among which a variable is looked for.
@@ -49,7 +50,7 @@ impl<'a> Site<'a, '_> {
     /// Blocks along each axis, as expressions of the kernel's sizes with a blank between words; `None` where what they name is not known to it.
     pub(super) fn blocks(&self, grid: &[Token<'a>]) -> Option<Vec<String>> {
         let all = |inner: &[Token<'a>], end: usize| {
-            let blocks = arguments(inner).into_iter().map(|one| self.whole(one, end, 0));
+            let blocks = arguments(inner).into_iter().map(|one| self.whole(one, end));
             // What is nothing yet is said later on.
             let blocks = blocks.collect::<Option<Vec<String>>>().filter(|blocks| blocks.iter().all(|one| one != "0"));
             blocks.filter(|blocks| (1..=3).contains(&blocks.len()))
@@ -146,10 +147,8 @@ impl<'a> Site<'a, '_> {
     }
 
     /// What `tokens` are as an expression of the kernel's sizes, where variables have what they are given last in front of `end`.
-    pub(super) fn whole(&self, tokens: &[Token<'a>], end: usize, depth: usize) -> Option<String> {
-        let mut reader = Reader { site: self, tokens, at: 0, end, depth };
-        let found = reader.sum()?;
-        (reader.at == tokens.len()).then_some(found)
+    pub(super) fn whole(&self, tokens: &[Token<'a>], end: usize) -> Option<String> {
+        Reader { site: self, tokens, at: 0, end, depth: 0, nested: 0 }.all()
     }
 }
 
@@ -198,12 +197,25 @@ struct Reader<'a, 'b> {
     at: usize,
     /// Variables are looked for in front of this.
     end: usize,
+    /// Variables that this is within.
     depth: usize,
+    /// Operands that this is within: a spec's expression has no more parentheses than that, and the reader no more calls.
+    nested: usize,
 }
 
 impl<'a> Reader<'a, '_> {
     fn text(&self, ahead: usize) -> &'a str {
         self.tokens.get(self.at + ahead).map_or("", |token| token.text)
+    }
+
+    fn all(mut self) -> Option<String> {
+        let found = self.sum()?;
+        (self.at == self.tokens.len()).then_some(found)
+    }
+
+    /// What `tokens` are, which the operand that is read stands for or has within it.
+    fn within<'t>(&'t self, tokens: &'t [Token<'a>], end: usize) -> Reader<'a, 't> {
+        Reader { site: self.site, tokens, at: 0, end, depth: self.depth + 1, nested: self.nested }
     }
 
     fn take(&mut self, wanted: &str) -> Option<()> {
@@ -233,6 +245,16 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn operand(&mut self) -> Option<String> {
+        if self.nested == MAX_DEPTH {
+            return None;
+        }
+        self.nested += 1;
+        let found = self.one()?;
+        self.nested -= 1;
+        Some(found)
+    }
+
+    fn one(&mut self) -> Option<String> {
         let rest = self.tokens.get(self.at..)?;
         let is_passed = |words: &[&str]| {
             rest.len() >= words.len() && rest.iter().zip(words).all(|(found, word)| found.text == *word)
@@ -290,7 +312,7 @@ impl<'a> Reader<'a, '_> {
                 }
                 // A constant of the function goes before those of others.
                 let given = self.site.variable(name, self.end).filter(|_| self.depth < MOST_DEPTH);
-                let inner = given.and_then(|(at, value)| self.site.whole(value, at, self.depth + 1));
+                let inner = given.and_then(|(at, value)| self.within(value, at).all());
                 let number = || self.site.numbers.get(name).map(ToString::to_string);
                 inner.map(|inner| in_parentheses(&inner)).or_else(number)
             }
@@ -311,7 +333,7 @@ impl<'a> Reader<'a, '_> {
         })?;
         let inner = rest.get(1..end)?;
         self.at += end + 2;
-        let whole = |tokens: &[Token<'a>]| self.site.whole(tokens, self.end, self.depth + 1);
+        let whole = |tokens: &[Token<'a>]| self.within(tokens, self.end).all();
         let parts = arguments(inner);
         match (plain.as_str(), parts.as_slice()) {
             ("min" | "max", [one, two]) => Some(format!("{plain} ( {} , {} )", whole(one)?, whole(two)?)),
@@ -325,7 +347,7 @@ impl<'a> Reader<'a, '_> {
                 if !one.iter().any(is_fraction) {
                     return whole(one);
                 }
-                let mut reader = Reader { site: self.site, tokens: one, at: 0, end: self.end, depth: self.depth + 1 };
+                let mut reader = self.within(one, self.end);
                 let above = reader.operand()?;
                 reader.take("/")?;
                 let below = reader.operand()?;
@@ -339,6 +361,7 @@ impl<'a> Reader<'a, '_> {
 #[cfg(test)]
 mod tests {
     use super::super::{Draft, Language};
+    use super::MAX_DEPTH;
     use crate::{Bundle, KernelSpec};
 
     #[test]
@@ -412,6 +435,20 @@ mod tests {
     fn variables_that_double_are_given_up() {
         let sums: String = (1..30).map(|at| format!("int v{at} = v{0} + v{0} + v{0} + v{0};", at - 1)).collect();
         assert_eq!(grid(&format!("int v0 = 1; {sums} k<<<v7, 32>>>(p, m, len);")), None);
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_not_understood() {
+        for (open, close) in
+            [("(", ")"), ("(int)", ""), ("std::", ""), ("min(m, ", ")"), ("ceil(", ")"), ("int(", ")")]
+        {
+            let nested =
+                |times: usize| format!("k<<<{}m{}, 64>>>(p, m, len);", open.repeat(times), close.repeat(times));
+            assert_eq!(grid(&nested(20_000)), None, "{open}");
+        }
+        let nested = |times: usize| format!("k<<<{}m{}, 64>>>(p, m, len);", "(".repeat(times), ")".repeat(times));
+        assert!(grid(&nested(MAX_DEPTH - 1)).is_some());
+        assert_eq!(grid(&nested(MAX_DEPTH)), None);
     }
 
     #[test]

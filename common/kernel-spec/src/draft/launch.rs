@@ -275,7 +275,7 @@ fn expression(body: &[Token<'_>], at: usize, parameters: &[Parameter]) -> Option
     let passed: Vec<(Vec<&str>, String)> = sizes.map(|one| (vec![one.name.as_str()], one.name.clone())).collect();
     let nothing = (BTreeMap::new(), BTreeMap::new());
     let site = Site { before: body, passed, numbers: &nothing.0, params: &nothing.1, block: (&[], None) };
-    let found = site.whole(tokens, at, 0)?;
+    let found = site.whole(tokens, at)?;
     let only = if tokens.len() == 1 { found.strip_prefix("( ").and_then(|text| text.strip_suffix(" )")) } else { None };
     let found = only.unwrap_or(&found);
     // A number alone is where a loop begins, or which of the threads does something.

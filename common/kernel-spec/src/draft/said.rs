@@ -276,7 +276,7 @@ impl<'a> Launched<'a, '_> {
         let site = Site { before, passed: Vec::new(), numbers, params: &BTreeMap::new(), block: (&[], None) };
         let pairs = self.arguments.iter().zip(&kernel.parameters).filter(|(_, one)| may_be_size(&one.kind));
         let all = self.arguments.len() == kernel.parameters.len();
-        let value = |words: &[Token<'_>]| number(&site.whole(words, before.len(), 0).filter(|_| all)?);
+        let value = |words: &[Token<'_>]| number(&site.whole(words, before.len()).filter(|_| all)?);
         pairs.filter_map(|(words, one)| Some((one.name.clone(), value(words)?))).collect()
     }
 
@@ -349,7 +349,7 @@ fn launches<'a, 'b>(tokens: &'b [Token<'a>], kernel: &str) -> Vec<Launched<'a, '
 /// The threads of a block as a launch says them: a number, `dim3(16, 16)`, or the name of a variable that was made either last `before` it.
 fn threads(block: &[Token<'_>], before: &[Token<'_>], numbers: &BTreeMap<String, i64>) -> Option<Vec<i64>> {
     let site = Site { before, passed: Vec::new(), numbers, params: &BTreeMap::new(), block: (&[], None) };
-    let computed = |tokens: &[Token<'_>]| number(&site.whole(tokens, before.len(), 0)?);
+    let computed = |tokens: &[Token<'_>]| number(&site.whole(tokens, before.len())?);
     let one = |tokens: &[Token<'_>]| computed(tokens).or_else(|| whole(tokens, numbers));
     let of_list = |inner: &[Token<'_>]| parts_of(inner).into_iter().map(one).collect::<Option<Vec<i64>>>();
     let of_dimensions = |tokens: &[Token<'_>]| match tokens {
