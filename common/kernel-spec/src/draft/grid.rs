@@ -439,8 +439,7 @@ mod tests {
 
     #[test]
     fn what_is_nested_too_deep_is_not_understood() {
-        for (open, close) in
-            [("(", ")"), ("(int)", ""), ("std::", ""), ("min(m, ", ")"), ("ceil(", ")"), ("int(", ")")]
+        for (open, close) in [("(", ")"), ("(int)", ""), ("std::", ""), ("min(m, ", ")"), ("ceil(", ")"), ("int(", ")")]
         {
             let nested =
                 |times: usize| format!("k<<<{}m{}, 64>>>(p, m, len);", open.repeat(times), close.repeat(times));
