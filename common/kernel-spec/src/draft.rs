@@ -490,19 +490,5 @@ pub fn kernels_in(text: &str) -> Vec<String> {
     c::kernels(text).iter().map(|kernel| kernel.plain_name().to_string()).collect()
 }
 
-/// The words of a list that is separated by commas outside of brackets.
-fn parts_of<'a, 'b>(tokens: &'b [Token<'a>]) -> Vec<&'b [Token<'a>]> {
-    let mut depth = 0_i32;
-    let parts = tokens.split(|token| {
-        match token.text {
-            "(" | "[" | "{" | "<" => depth += 1,
-            ")" | "]" | "}" | ">" => depth -= 1,
-            _ => {}
-        }
-        token.text == "," && depth == 0
-    });
-    parts.filter(|part| !part.is_empty()).collect()
-}
-
 #[cfg(test)]
 mod tests;

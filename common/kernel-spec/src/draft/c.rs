@@ -2,7 +2,7 @@
 
 use bluefin_common::problem::DataType;
 
-use super::{Kernel, Number, Parameter, ParameterKind, Shape, TemplateParameter, Usage, parts_of, usage};
+use super::{Kernel, Number, Parameter, ParameterKind, Shape, TemplateParameter, Usage, usage};
 use crate::host_code::{Token, closing, tokens};
 
 /// Functions that are declared to be kernels and defined.
@@ -348,4 +348,18 @@ pub(super) fn element(name: &str) -> Option<DataType> {
         | "std::uint64_t" => DataType::Uint64,
         _ => return None,
     })
+}
+
+/// The words of a list that is separated by commas outside of brackets.
+pub(super) fn parts_of<'a, 'b>(tokens: &'b [Token<'a>]) -> Vec<&'b [Token<'a>]> {
+    let mut depth = 0_i32;
+    let parts = tokens.split(|token| {
+        match token.text {
+            "(" | "[" | "{" | "<" => depth += 1,
+            ")" | "]" | "}" | ">" => depth -= 1,
+            _ => {}
+        }
+        token.text == "," && depth == 0
+    });
+    parts.filter(|part| !part.is_empty()).collect()
 }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Kernel, TemplateParameter, c, parts_of};
+use super::c::{self, parts_of};
+use super::{Kernel, TemplateParameter};
 use crate::host_code::{self, Given, Token, tokens};
 
 /// Launches of a kernel that are looked at, and tokens in front of one.

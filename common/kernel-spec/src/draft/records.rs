@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bluefin_common::problem::DataType;
 
-use super::{Draft, Kernel, Parameter, ParameterKind, c, parts_of};
+use super::c::{self, parts_of};
+use super::{Draft, Kernel, Parameter, ParameterKind};
 use crate::host_code::{Token, closing, tokens};
 
 /// Structures by name: what their fields are, and how many.

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::c::parts_of;
 use super::grid::{Site, arguments, may_be_size};
 use super::launch::MOST_THREADS;
-use super::{Kernel, Number, dimensions, parts_of, pointers};
+use super::{Kernel, Number, dimensions, pointers};
 use crate::expression::number;
 use crate::host_code::{self, Token, closing, tokens};
 
