@@ -80,7 +80,7 @@ impl GpuLock {
         }
     }
 
-    /// Waits until nobody else works on the GPU, in the order in which they came. May be cancelled. A machine on which no file can be
+    /// Waits until nobody else works on the GPU: who waits comes before whoever has just worked. May be cancelled. A machine on which no file can be
     /// locked is one without locks.
     pub async fn hold(&self) -> Held {
         let Some([next, lock]) = &self.files else { return Held { _file: None } };

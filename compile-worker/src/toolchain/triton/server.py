@@ -168,11 +168,15 @@ def assembler(arch):
         os.environ["TRITON_PTXAS_BLACKWELL_PATH"] = older
 
 
-def linker():
-    """Tells Triton of a linker that it does not look for: before 3.5 it has none of its own, and AMD code is linked by ROCm's, or by any lld."""
-    found = next(filter(None, map(shutil.which, ["ld.lld", *(f"ld.lld-{version}" for version in range(30, 16, -1))])), None)
-    if found and not os.path.exists("/opt/rocm/llvm/bin/ld.lld"):
-        os.environ.setdefault("TRITON_HIP_LLD_PATH", found)
+def linker(triton):
+    """Tells Triton before 3.5 of a linker where neither it nor ROCm has one: AMD code is linked by any lld."""
+    bundled = os.path.join(os.path.dirname(triton.__file__), "backends", "amd", "llvm", "bin", "ld.lld")
+    if any(map(os.path.exists, (bundled, "/opt/rocm/llvm/bin/ld.lld"))):
+        return
+    names = ["ld.lld", *(f"ld.lld-{version}" for version in range(30, 16, -1))]
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found:
+        os.environ["TRITON_HIP_LLD_PATH"] = found
 
 
 def silence():
@@ -375,7 +379,8 @@ def main():
 
     if version_of(triton) < (3, 3):
         sys.exit(f"found Triton {triton.__version__}, expected 3.3 or later")
-    linker()
+    if version_of(triton) < (3, 5):
+        linker(triton)
     compiler = Compiler()
     # By which Triton's cache knows its compiler: a digest of all of its files, most of a second. Here that cache is empty for each kernel.
     for name in ("triton.runtime.cache", "triton.compiler.compiler"):
