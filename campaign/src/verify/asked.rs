@@ -4,22 +4,15 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use bluefin_common::arch::{self, Vendor};
 use bluefin_common::kfd;
 use bluefin_common::target::Target;
 use bluefin_eval_worker::GpuLock;
-use bluefin_miopen::detect::{self, Gpu};
+use bluefin_miopen::detect::{self, Gpu, HIP_VISIBLE, HIP_VISIBLE_ELSE, ROCR_VISIBLE};
 use humantime::parse_duration;
 
 use crate::machine::evaluators::AiterArgs;
 use crate::usage;
-
-/// What shows a process some of the GPUs, and what does so below it, by which those are counted anew.
-pub(super) const VISIBLE: &str = "HIP_VISIBLE_DEVICES";
-/// What HIP takes for it where it is not set.
-const ELSE: &str = "CUDA_VISIBLE_DEVICES";
-const BELOW: &str = "ROCR_VISIBLE_DEVICES";
 
 /// The flags that say it.
 #[derive(clap::Args)]
@@ -44,7 +37,7 @@ pub struct ToolArgs {
 #[derive(Clone)]
 pub(super) struct Shown {
     pub target: Target,
-    /// What [`VISIBLE`] is to be, where that is known.
+    /// What [`HIP_VISIBLE`] is to be, where that is known.
     pub devices: Option<OsString>,
     /// Whoever works on it has it.
     pub lock: GpuLock,
@@ -78,17 +71,17 @@ impl ToolArgs {
         }
         let variable = |name| std::env::var_os(name).filter(|text| !text.is_empty());
         let all = detect::gpus(&kfd::topology());
-        let (name, said) = match variable(VISIBLE) {
-            None => (ELSE, variable(ELSE)),
-            said => (VISIBLE, said),
+        let below = variable(ROCR_VISIBLE);
+        let (name, said) = match variable(HIP_VISIBLE) {
+            None => (HIP_VISIBLE_ELSE, variable(HIP_VISIBLE_ELSE)),
+            said => (HIP_VISIBLE, said),
         };
-        let here = match &said {
-            // Numbers are of what is left.
-            _ if variable(BELOW).is_some() => Vec::new(),
-            None => all.clone(),
-            Some(said) => shown(&all, &said.to_string_lossy()),
-        };
-        if let Some(said) = said.as_ref().filter(|_| here.is_empty() && !all.is_empty() && variable(BELOW).is_none()) {
+        let text = |said: &Option<OsString>| said.as_ref().map(|said| said.to_string_lossy().into_owned());
+        let here = detect::visible(&all, text(&below).as_deref(), text(&said).as_deref());
+        if here.is_empty() && !all.is_empty() {
+            let is_below = detect::visible(&all, text(&below).as_deref(), None).is_empty();
+            let (name, said) = if is_below { (ROCR_VISIBLE, below) } else { (name, said) };
+            let said = said.unwrap_or_default();
             return Err(usage(format!("{name}: found {}, expected GPUs of this machine", said.to_string_lossy())));
         }
         let devices = |gpu: &Gpu| if gpu.uuid.is_empty() { gpu.index.to_string() } else { gpu.uuid.clone() };
@@ -100,8 +93,11 @@ impl ToolArgs {
         match (named, here.first()) {
             (None, Some(first)) => Ok(of(first)),
             (None, None) => {
-                let first = self.aiter.gpus(None)?.into_iter().next().context("--gpu: no GPU in this machine")?;
-                Ok(Shown { target: first.target, devices: said, lock: GpuLock::of("") })
+                let place = kfd::topology();
+                Err(usage(format!(
+                    "--gpu: found none of AMD's in {}, expected what it is, such as gfx942-304",
+                    place.display()
+                )))
             }
             (Some(named), None) => Ok(Shown { target: named.clone(), devices: said, lock: GpuLock::of("") }),
             (Some(named), Some(_)) => here.iter().find(|gpu| gpu.target == *named).map(of).ok_or_else(|| {
@@ -110,12 +106,6 @@ impl ToolArgs {
             }),
         }
     }
-}
-
-/// The GPUs that a variable shows, by number or UUID; what is unknown ends the list, as it does for the runtime.
-fn shown(all: &[Gpu], said: &str) -> Vec<Gpu> {
-    let named = |name: &str| all.iter().find(|gpu| gpu.index.to_string() == name || gpu.uuid == name).cloned();
-    said.split(',').map_while(|name| named(name.trim())).collect()
 }
 
 fn some_time(text: &str) -> Result<Duration, String> {

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use bluefin_aiter::{Family, Key, Row, Table, Tuner, operator};
 use bluefin_common::spelled::counted;
+use bluefin_miopen::detect::HIP_VISIBLE;
 use bluefin_miopen::process::{self, Run, Watch};
 
-use super::asked::{Shown, ToolArgs, VISIBLE};
+use super::asked::{Shown, ToolArgs};
 use super::tries::{Steps, Tries, Try, untold};
 
 /// Where aiter's Python has the variables that name its files.
@@ -304,7 +305,7 @@ impl<'a> Sides<'a> {
         variables.insert("TMPDIR".into(), self.folder.into());
         variables.insert(MODULES.1.into(), (&place.modules).into());
         variables.insert((&self.caller.variable).into(), (&place.rows).into());
-        variables.extend(self.gpu.devices.iter().map(|devices| (VISIBLE.into(), devices.clone())));
+        variables.extend(self.gpu.devices.iter().map(|devices| (HIP_VISIBLE.into(), devices.clone())));
         if build {
             variables.insert(REBUILD.0.into(), REBUILD.1.into());
         }

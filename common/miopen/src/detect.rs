@@ -95,6 +95,29 @@ pub fn gpus(topology: &Path) -> Vec<Gpu> {
     nodes.iter().filter_map(gpu).enumerate().map(|(index, (target, uuid))| Gpu { index, target, uuid }).collect()
 }
 
+/// The variables that show a process some of AMD's GPUs: what HIP heeds, what it takes where that is not set, and what the runtime below it
+/// heeds, behind which GPUs are counted anew.
+pub const HIP_VISIBLE: &str = "HIP_VISIBLE_DEVICES";
+/// See [`HIP_VISIBLE`].
+pub const HIP_VISIBLE_ELSE: &str = "CUDA_VISIBLE_DEVICES";
+/// See [`HIP_VISIBLE`].
+pub const ROCR_VISIBLE: &str = "ROCR_VISIBLE_DEVICES";
+
+/// Those of `all` GPUs that a process sees, in its order, by what `runtime` and `hip` show, the values of [`ROCR_VISIBLE`] and [`HIP_VISIBLE`].
+/// Their numbers are those that the latter knows them by.
+#[must_use]
+pub fn visible(all: &[Gpu], runtime: Option<&str>, hip: Option<&str>) -> Vec<Gpu> {
+    let seen = runtime.map_or_else(|| all.to_vec(), |said| shown(all, said));
+    let seen: Vec<Gpu> = seen.into_iter().enumerate().map(|(index, gpu)| Gpu { index, ..gpu }).collect();
+    hip.map_or_else(|| seen.clone(), |said| shown(&seen, said))
+}
+
+/// The GPUs that a list of numbers and UUIDs names; what is unknown ends the list, as it does for the runtime.
+fn shown(all: &[Gpu], said: &str) -> Vec<Gpu> {
+    let named = |name: &str| all.iter().find(|gpu| gpu.index.to_string() == name || gpu.uuid == name).cloned();
+    said.split(',').map_while(|name| named(name.trim())).collect()
+}
+
 /// Target and UUID of a node.
 fn gpu(node: &kfd::Node) -> Option<(Target, String)> {
     let uuid = if node.unique_id == 0 { String::new() } else { format!("GPU-{:016x}", node.unique_id) };
@@ -143,6 +166,22 @@ mod tests {
         assert_eq!(find(Tool::Fin, None, root.path()), Some(root.path().join("bin/fin")));
         assert_eq!(find(Tool::Fin, Some(Path::new("/nowhere/fin")), root.path()), None);
         assert_eq!(Versions::default().to_string(), "MIOpen of unknown version, ROCm of unknown version");
+    }
+
+    #[test]
+    fn what_is_shown_is_counted_anew_below_hip() {
+        let gpu = |index| Gpu { index, target: "gfx942-304".parse().unwrap(), uuid: format!("GPU-{index}") };
+        let all = [gpu(0), gpu(1), gpu(2)];
+        let seen = |runtime, hip| {
+            let seen = visible(&all, runtime, hip).into_iter().map(|gpu| format!("{}:{}", gpu.index, gpu.uuid));
+            seen.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(seen(None, None), "0:GPU-0 1:GPU-1 2:GPU-2");
+        assert_eq!(seen(None, Some("2, GPU-0")), "2:GPU-2 0:GPU-0");
+        assert_eq!(seen(Some("GPU-2,1"), None), "0:GPU-2 1:GPU-1");
+        assert_eq!(seen(Some("2,1"), Some("1")), "1:GPU-1", "the second of those that are left");
+        assert_eq!(seen(Some("1"), Some("1")), "");
+        assert_eq!(seen(Some("1,7,0"), None), "0:GPU-1");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Runs one of MIOpen's tools: bounded in time and output, watched for signs of life, and ended with all its children.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
@@ -101,6 +102,22 @@ impl Ran {
     }
 }
 
+tokio::task_local! {
+    /// What tools of a task read from.
+    static INPUT: Option<File>;
+}
+
+/// Does `work`, whose tools read from `file`. A lock on it lasts as long as they do, even if this process is killed: they have it by the same opening.
+pub async fn holding<T>(file: Option<File>, work: impl Future<Output = T>) -> T {
+    INPUT.scope(file, work).await
+}
+
+/// What a tool reads from: nothing, or what is held for it.
+fn input() -> Stdio {
+    let held = INPUT.try_with(|file| file.as_ref().and_then(|file| file.try_clone().ok()));
+    held.ok().flatten().map_or_else(Stdio::null, Stdio::from)
+}
+
 /// Runs a tool to its end. Dropping the future kills it.
 ///
 /// # Errors
@@ -115,7 +132,7 @@ pub async fn run(run: &Run, watch: &Watch) -> io::Result<Ran> {
         .current_dir(&run.folder)
         .env_clear()
         .envs(run.environment.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
+        .stdin(input())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)

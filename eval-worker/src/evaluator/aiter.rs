@@ -25,7 +25,7 @@ use bluefin_common::session::{Session, SessionName};
 use bluefin_common::shelf;
 use bluefin_common::target::Target;
 use bluefin_common::value::Value;
-use bluefin_miopen::detect;
+use bluefin_miopen::detect::{self, Gpu, HIP_VISIBLE, HIP_VISIBLE_ELSE, ROCR_VISIBLE};
 use bluefin_miopen::disk::Disk;
 use tokio::sync::oneshot;
 
@@ -106,9 +106,8 @@ impl AiterDevice {
         let abi = told(asking.args(words).args(["-c", ABI]).kill_on_drop(true).output().await);
         let basis = commit.as_ref().zip(abi).map(|(commit, abi)| format!("{commit} {rocm} {} {abi}", target.arch()));
         let identity = format!("aiter {}, ROCm {rocm}", commit.as_deref().unwrap_or("unknown"));
-        let (disk, gpus, name) = (Disk::default(), detect::gpus(topology), gpu.as_deref().unwrap_or("0"));
-        let meant = gpus.iter().find(|known| known.index.to_string() == name || known.uuid == name);
-        let lock = GpuLock::among(&gpus, meant.map_or("", |meant| &meant.uuid));
+        let (disk, gpus) = (Disk::default(), detect::gpus(topology));
+        let lock = GpuLock::among(&gpus, &meant(&gpus, gpu.as_deref(), |name| std::env::var(name).ok()));
         Ok(Self { root, python, launcher, target, gpu, lock, topology: topology.to_path_buf(), identity, basis, disk })
     }
 
@@ -122,6 +121,19 @@ impl AiterDevice {
     fn gpus(&self) -> usize {
         detect::gpus(&self.topology).len()
     }
+}
+
+/// The UUID of the GPU that a process of the tuners takes: the first that its environment shows, or the one that is named.
+fn meant(gpus: &[Gpu], named: Option<&str>, variable: impl Fn(&str) -> Option<String>) -> String {
+    let said = |name| variable(name).filter(|text: &String| !text.is_empty());
+    let seen = match named {
+        Some(named) => detect::visible(gpus, Some(named), None),
+        None => {
+            let hip = said(HIP_VISIBLE).or_else(|| said(HIP_VISIBLE_ELSE));
+            detect::visible(gpus, said(ROCR_VISIBLE).as_deref(), hip.as_deref())
+        }
+    };
+    seen.into_iter().next().map_or_else(String::new, |gpu| gpu.uuid)
 }
 
 /// What a program printed that went well.
@@ -271,17 +283,13 @@ impl RunningAiter {
             let (answer, mut answered) = oneshot::channel();
             let waiting = Waiting { session: session.name.clone(), family, problem: problem.clone(), answer };
             self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
-            let work = async {
-                match answered.try_recv() {
-                    Err(oneshot::error::TryRecvError::Empty) => {
-                        self.serve(session, problem).await?;
-                        Ok(answered.try_recv().ok())
-                    }
-                    known => Ok::<_, Stop>(known.ok()),
-                }
+            let known = || match answered.try_recv() {
+                Err(oneshot::error::TryRecvError::Empty) => None,
+                known => Some(Ok(known.ok())),
             };
-            let (served, _) = assignment.alone_on(&self.device.lock, work).await?;
-            if let Some(answer) = served? {
+            let work = async { self.serve(session, problem).await.map(|()| None) };
+            let served: Option<Answer> = assignment.alone_unless(&self.device.lock, known, work).await??;
+            if let Some(answer) = served.or_else(|| answered.try_recv().ok()) {
                 return Ok(answer);
             }
         }
@@ -346,4 +354,24 @@ fn outcome(found: Found) -> CandidateOutcome {
     let params = vec![Value::Text(found.kernel), Value::Text(found.cells), Value::Text(found.columns)];
     let result = found.result.map(|us| Timing::single(us / 1e3));
     CandidateOutcome::of(Candidate { solver: found.library, params }, None, result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gpu_is_the_one_that_a_tuner_takes() {
+        let gpu = |index| Gpu { index, target: "gfx942-304".parse().unwrap(), uuid: format!("GPU-{index}") };
+        let gpus = [gpu(0), gpu(1), gpu(2)];
+        let of = |named, variables: &[(&str, &str)]| {
+            meant(&gpus, named, |name| Some(variables.iter().find(|(known, _)| *known == name)?.1.to_string()))
+        };
+        assert_eq!(of(None, &[]), "GPU-0");
+        assert_eq!(of(None, &[(HIP_VISIBLE, "2")]), "GPU-2");
+        assert_eq!(of(None, &[(HIP_VISIBLE_ELSE, "1"), (HIP_VISIBLE, "")]), "GPU-1");
+        assert_eq!(of(None, &[(ROCR_VISIBLE, "2,1"), (HIP_VISIBLE, "1")]), "GPU-1");
+        assert_eq!(of(Some("GPU-1"), &[(HIP_VISIBLE, "2")]), "GPU-1", "what is named is all that it sees");
+        assert_eq!(of(None, &[(HIP_VISIBLE, "7")]), "", "none that is known");
+    }
 }

@@ -10,6 +10,7 @@ use bluefin_common::session::Session;
 use bluefin_common::store::{Store, StoreError};
 use bluefin_common::task::{Task, TaskRef};
 use bluefin_common::wire;
+use bluefin_miopen::process;
 use bytes::Bytes;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
@@ -23,7 +24,7 @@ use crate::timing::Limits;
 
 /// A GPU is a job's alone, until this is dropped. The file is let go first, so that the next job of this process finds it free.
 pub(crate) struct Turn<'a> {
-    _gpu: Held,
+    gpu: Held,
     _turn: MutexGuard<'a, ()>,
 }
 
@@ -143,8 +144,26 @@ impl Assignment<'_> {
         gpu: &GpuLock,
         work: impl Future<Output = T>,
     ) -> Result<(T, Duration), Stop> {
-        let _turn = self.turn_on(gpu).await?;
-        self.timed(work).await
+        let turn = self.turn_on(gpu).await?;
+        self.timed(process::holding(turn.gpu.file(), work)).await
+    }
+
+    /// As [`Self::alone_on`], but that `known` is asked first, when it is this job's turn in its process: the GPU is waited for if it knows nothing.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn alone_unless<T>(
+        &self,
+        gpu: &GpuLock,
+        mut known: impl FnMut() -> Option<T>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Stop> {
+        let turn = self.in_turn(self.turn.lock()).await?;
+        if let Some(known) = known() {
+            return Ok(known);
+        }
+        let turn = Turn { gpu: self.in_turn(gpu.hold()).await?, _turn: turn };
+        Ok(self.timed(process::holding(turn.gpu.file(), work)).await?.0)
     }
 
     /// Waits until a GPU is this job's alone.
@@ -152,14 +171,19 @@ impl Assignment<'_> {
     /// # Errors
     /// Ends the way of the job if the worker drains before.
     pub(crate) async fn turn_on(&self, gpu: &GpuLock) -> Result<Turn<'_>, Stop> {
-        let in_turn = async {
+        self.in_turn(async {
             let turn = self.turn.lock().await;
-            Turn { _gpu: gpu.hold().await, _turn: turn }
-        };
+            Turn { gpu: gpu.hold().await, _turn: turn }
+        })
+        .await
+    }
+
+    /// Waits for what others have, unless the worker drains before.
+    async fn in_turn<T>(&self, free: impl Future<Output = T>) -> Result<T, Stop> {
         tokio::select! {
             biased;
             () = self.draining.cancelled() => Err(Stop::drained()),
-            turn = in_turn => Ok(turn),
+            free = free => Ok(free),
         }
     }
 

@@ -14,6 +14,7 @@ use bluefin_common::failure::{Failure, FailureKind};
 use bluefin_common::problem::AiterProblem;
 use bluefin_common::scratch::Scratch;
 use bluefin_common::session::Session;
+use bluefin_miopen::detect::{HIP_VISIBLE, HIP_VISIBLE_ELSE, ROCR_VISIBLE};
 use bluefin_miopen::process::{self, Ended, Run, Watch, describe};
 
 use super::{AiterDevice, TIME};
@@ -156,7 +157,9 @@ impl Batch<'_> {
         let own = std::env::vars_os().filter(|(name, _)| !name.as_encoded_bytes().starts_with(b"BLUEFIN_"));
         let mut variables: BTreeMap<OsString, OsString> = own.collect();
         if let Some(gpu) = &self.device.gpu {
-            variables.insert("ROCR_VISIBLE_DEVICES".into(), gpu.into());
+            // What is counted among the GPUs of the worker would show none of one.
+            variables.retain(|name, _| ![HIP_VISIBLE, HIP_VISIBLE_ELSE].iter().any(|other| name == other));
+            variables.insert(ROCR_VISIBLE.into(), gpu.into());
         }
         variables.insert("TMPDIR".into(), folder.into());
         variables.extend(others.iter().map(|(name, path)| (name.into(), path.into())));
