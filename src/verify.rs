@@ -33,11 +33,11 @@ use crate::workers::LoadArgs;
     bluefin verify tuned.yaml --known fallback.yaml --retune\n  \
     bluefin verify out/triton-cache --triton kernels --fix\n  \
     bluefin verify aiter/aiter/configs/a8w8_tuned_gemm.csv --aiter aiter\n\n\
-    Files of vLLM or SGLang for mixtures of experts (.json) or folders of them, of tune_gemm.py (.yaml), of aiter's operators (.csv), find dbs (fdb.txt), or folders that are a cache of \
-    Triton's. The default is the engine's row without a file, the default config of the kernel of tune-gemm, what aiter and MIOpen choose without a row, and the config that \
+    Files of vLLM or SGLang for mixtures of experts (.json) or folders of them, of tune_gemm.py (.yaml), of aiter's operators (.csv), MIOpen's find dbs (fdb.txt) and perf dbs (db.txt, .db), or \
+    folders that are a cache of Triton's. The default is the engine's row without a file, the default config of the kernel of tune-gemm, what aiter, MIOpen and its solvers choose without a row, and the config that \
     the program runs by without the cache. The row, the default, and the row \
     of --known are timed in turns, anew each time. FASTER and SLOWER: their intervals do not meet. Exit code 1 if a row is slower than the default, or fails, \
-    and is not replaced, if no row of a file of aiter's or a find db can be judged, and if no loader of the engine ever asks for a file of that name."
+    and is not replaced, if no row of a file of aiter's or MIOpen's can be judged, and if no loader of the engine ever asks for a file of that name."
 )]
 pub struct VerifyArgs {
     /// Files, folders with those of an engine, or folders that are a cache of Triton's: all of one kind
@@ -72,7 +72,7 @@ pub struct VerifyArgs {
     layer: LayerArgs,
     #[command(flatten, next_help_heading = "Files of tune_gemm.py")]
     products: ProductKindArgs,
-    #[command(flatten, next_help_heading = "Files of aiter's operators, and find dbs")]
+    #[command(flatten, next_help_heading = "Files of aiter's operators, and MIOpen's databases")]
     tools: ToolArgs,
     /// The kernels of the program, as bluefin capture --triton writes them
     #[arg(long, value_name = "KERNELS", help_heading = "A cache of Triton's")]
@@ -173,7 +173,7 @@ impl VerifyArgs {
                 let read = |path: &PathBuf| ProductFile::read(path, known, kind, |note| say!("{note}"));
                 files.iter().map(|path| Ok(Box::new(read(path)?) as Box<dyn Subject>)).collect()
             }
-            FileKind::Cache | FileKind::Operators | FileKind::Finds => {
+            FileKind::Cache | FileKind::Operators | FileKind::Finds | FileKind::Perfs => {
                 let kernels = self.triton.as_ref();
                 let kernels = kernels.ok_or_else(|| {
                     let first = files.first().map_or(String::new(), |path| path.display().to_string());

@@ -4,10 +4,12 @@
 mod asked;
 mod cache;
 mod finds;
+mod immediate;
 mod kind;
 mod layer;
 mod lookups;
 mod operators;
+mod perfs;
 mod processes;
 mod products;
 mod tools;

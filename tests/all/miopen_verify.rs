@@ -1,19 +1,22 @@
-//! `bluefin verify` of find dbs, with a stand-in for MIOpenDriver that fails in the ways in which it fails.
+//! `bluefin verify` of MIOpen's databases, find dbs here, with a stand-in for MIOpenDriver that fails in the ways in which it fails.
+
+mod perfs;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use bluefin_common::problem::{Direction, Problem, driver};
 use bluefin_eval_worker::GpuLock;
 use bluefin_miopen::key::FindDbKey;
 use bluefin_stand_ins::{Registered, program, solvers, wrap};
 use bluefin_test_support::hip::HipMachine;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
-use crate::common::{bluefin, expect, json, text, write};
+use crate::common::{bluefin, expect, json, other, text, write};
 
 const SYSTEM: &str = "gfx90a68.HIP.fdb.txt";
 const GPU: [&str; 2] = ["--gpu", "gfx90a-104"];
@@ -253,6 +256,14 @@ fn processes_see_the_gpu_and_all_that_is_installed() {
     assert!(other.contains("--gpu: found gfx90a-104, expected one of this machine: gfx942-304"), "{other}");
     let none = text(&expect(here("gfx90a-104", "").env("CUDA_VISIBLE_DEVICES", "7"), 2).stderr);
     assert!(none.contains("CUDA_VISIBLE_DEVICES: found 7, expected GPUs of this machine"), "{none}");
+    // Behind the runtime's own variable GPUs are counted anew.
+    let second = two.uuid(1);
+    expect(here("gfx90a-104", "0").env("ROCR_VISIBLE_DEVICES", &second), 1);
+    assert!(std::fs::read_to_string(&seen).unwrap().starts_with(&format!("gpu {second}\n")));
+    let below = text(&expect(here("gfx90a-104", "1").env("ROCR_VISIBLE_DEVICES", &second), 2).stderr);
+    assert!(below.contains("HIP_VISIBLE_DEVICES: found 1, expected GPUs of this machine"), "{below}");
+    let none = text(&expect(here("gfx90a-104", "").env("ROCR_VISIBLE_DEVICES", "7"), 2).stderr);
+    assert!(none.contains("ROCR_VISIBLE_DEVICES: found 7, expected GPUs of this machine"), "{none}");
     expect(&mut here("gfx90a-104", ""), 1);
     let found = std::fs::read_to_string(&seen).unwrap();
     assert!(found.starts_with(&format!("gpu {}\n", two.uuid(1))), "{found}");
@@ -292,4 +303,61 @@ async fn a_gpu_that_others_work_on_is_waited_for_and_turns_are_told() {
     let told = text(&output.stderr);
     let (key, _) = rows()[0].split_once('=').map(|(key, _)| (key.to_string(), ())).unwrap();
     assert!(told.contains(&format!("0 of 18 turns; turn 1 of 6: {key}\n")), "{told}");
+}
+
+/// A `verify` whose MIOpenDriver hangs, and the number of that process.
+fn hanging(machine: &Machine, gpu: &HipMachine) -> (Child, Pid) {
+    let (numbered, number) = (machine.path("bin/numbered"), machine.path("number"));
+    let real = wrap(machine.folder.path(), &program("MIOpenDriver"), &[("STAND_IN_FAULTS", "hang/driver-immediate")]);
+    let script = format!(
+        "#!/bin/sh\necho $$ > '{0}.new'\nmv '{0}.new' '{0}'\nexec '{1}' \"$@\"\n",
+        number.display(),
+        real.display()
+    );
+    std::fs::write(&numbered, script).unwrap();
+    std::fs::set_permissions(&numbered, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // Whoever runs the tests may ignore what is sent here.
+    let mut verify = other(Path::new("env"));
+    verify.arg("--default-signal=HUP").arg(bluefin().get_program());
+    verify.current_dir(machine.folder.path()).args(["verify", SYSTEM, "--limit", "60s"]);
+    verify.arg("--miopen-driver").arg(&numbered).envs(gpu.environment());
+    verify.env_remove("ROCR_VISIBLE_DEVICES").env_remove("HIP_VISIBLE_DEVICES").env_remove("CUDA_VISIBLE_DEVICES");
+    let running = verify.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let text = wait_for(|| std::fs::read_to_string(&number).ok());
+    (running, Pid::from_raw(text.trim().parse().unwrap()).unwrap())
+}
+
+fn wait_for<T>(mut is_there: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(there) = is_there() {
+            return there;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "it does not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_hangup_ends_what_it_launched() {
+    let (machine, gpu) = (Machine::new(SYSTEM), HipMachine::new("gfx90a-104"));
+    let (running, driver) = hanging(&machine, &gpu);
+    kill_process(Pid::from_child(&running), Signal::HUP).unwrap();
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(text(&output.stderr).contains("nothing is kept, and nothing was written"));
+    wait_for(|| test_kill_process(driver).is_err().then_some(()));
+}
+
+#[tokio::test]
+async fn what_is_launched_keeps_the_gpu_when_verify_is_killed() {
+    let (machine, gpu) = (Machine::new(SYSTEM), HipMachine::new("gfx90a-104"));
+    let (mut running, driver) = hanging(&machine, &gpu);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let lock = GpuLock::of(&gpu.uuid(0));
+    let free = tokio::time::timeout(Duration::from_millis(500), lock.hold()).await;
+    assert!(free.is_err(), "the process of MIOpenDriver works on it still");
+    kill_process(driver, Signal::KILL).unwrap();
+    tokio::time::timeout(Duration::from_secs(30), lock.hold()).await.unwrap();
 }

@@ -9,18 +9,13 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use bluefin_common::problem::Problem;
 use bluefin_common::shutdown;
-use bluefin_exporter::install::MiopenVersion;
-use bluefin_miopen::Tool;
 use bluefin_miopen::db::find_db::{FindEntry, scan, write_record};
-use bluefin_miopen::detect::{self, ROCM};
-use bluefin_miopen::driver::{Params, arguments};
-use bluefin_miopen::place::Place;
-use bluefin_miopen::process::{self, Run};
 use bluefin_serving::files::name_of;
 use serde_json::{Map, Value as Json, json};
 
-use super::asked::{Shown, VISIBLE};
-use super::tries::{Steps, Tries, Try, replace, take_out, untold, verified};
+use super::asked::Shown;
+use super::immediate::{Asking, CHOICE, Databases, Immediate};
+use super::tries::{Steps, replace, take_out, verified};
 use super::verdict::{Verdict, Worth};
 use super::{Judged, Verified, beside};
 use crate::carry::Watch;
@@ -28,10 +23,6 @@ use crate::carry::Watch;
 /// What the name of a user's find db ends with, and that of one which is installed with MIOpen.
 const USER: &str = ".ufdb.txt";
 const SYSTEM: &str = ".fdb.txt";
-/// Where MIOpen is installed with its databases.
-const DATABASES: &str = "share/miopen/db";
-/// Launches of a process: the first is not counted.
-const LAUNCHES: &str = "11";
 /// What takes the place of a row that loses.
 const NONE: &str = "no row, so that MIOpen chooses";
 
@@ -41,8 +32,7 @@ pub struct FindFile {
     text: String,
     rows: Vec<Entry>,
     known: Vec<Entry>,
-    driver: PathBuf,
-    gpu: Shown,
+    driver: Immediate,
     /// Of a file that is installed with MIOpen: where the others are.
     others: Option<PathBuf>,
     /// Of a user's file: whether nothing says that MIOpen reads one of this name.
@@ -56,13 +46,6 @@ struct Entry {
     key: String,
     problem: Option<Problem>,
     entries: Vec<FindEntry>,
-}
-
-/// A side of a row.
-#[derive(Default)]
-struct Side {
-    tries: Tries,
-    solver: String,
 }
 
 impl FindFile {
@@ -86,19 +69,9 @@ impl FindFile {
             bail!("{}: found no row, expected some", path.display());
         }
         let known = known.map(|other| rows_of(&other)).transpose()?.unwrap_or_default();
-        let Some(found) = detect::find(Tool::MiopenDriver, driver, Path::new(ROCM)) else {
-            match driver {
-                Some(driver) => {
-                    bail!("--miopen-driver: {}: found no such file, expected MIOpenDriver", driver.display())
-                }
-                None => bail!("--miopen-driver: found no MIOpenDriver, expected its path"),
-            }
-        };
-        let program = found.canonicalize().unwrap_or_else(|_| found.clone());
-        let root = program.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
-        let version = detect::miopen_version(root).and_then(|text| text.parse::<MiopenVersion>().ok());
-        let is_believed = is_user && version.is_none();
-        if let Some(version) = version.filter(|_| is_user) {
+        let driver = Immediate::find(gpu, driver)?;
+        let is_believed = is_user && driver.version.is_none();
+        if let Some(version) = driver.version.as_ref().filter(|_| is_user) {
             let expected = format!("{base}.{}{USER}", version.user_suffix("HIP"));
             if name != expected {
                 bail!(
@@ -107,10 +80,8 @@ impl FindFile {
                 );
             }
         }
-        let installed = Some(root.join(DATABASES)).filter(|folder| folder.is_dir());
-        let here = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let others = (!is_user).then(|| installed.unwrap_or_else(|| here.to_path_buf()));
-        Ok(Self { path: path.to_path_buf(), text, rows, known, driver: found, gpu: gpu.clone(), others, is_believed })
+        let others = (!is_user).then(|| driver.others(path));
+        Ok(Self { path: path.to_path_buf(), text, rows, known, driver, others, is_believed })
     }
 
     /// Where it is.
@@ -166,10 +137,11 @@ impl FindFile {
         for entry in &self.rows {
             let worth = match &entry.problem {
                 None => Worth::unknown("no convolution has such a key"),
-                Some(problem) => match arguments(problem, Params::Take) {
+                Some(problem) => match Immediate::words(problem, CHOICE) {
                     Err(error) => Worth::unknown(&format!("MIOpenDriver has no words for {error}")),
                     Ok(words) => {
-                        let (worth, reason) = self.worth(entry, &asked(words), (turns, limit), &mut steps).await?;
+                        let asking = Asking { turns, limit, log_level: None };
+                        let (worth, reason) = self.worth(entry, &words, asking, &mut steps).await?;
                         dead.push(reason);
                         worth
                     }
@@ -190,7 +162,7 @@ impl FindFile {
         &self,
         entry: &Entry,
         words: &[OsString],
-        (turns, limit): (u32, Duration),
+        asking: Asking,
         steps: &mut Steps<'_>,
     ) -> anyhow::Result<(Worth, Option<String>)> {
         let mut without_row = without(&self.text, &entry.lines);
@@ -201,30 +173,13 @@ impl FindFile {
             }
             texts.push(format!("{without_row}{}", known.text()?));
         }
-        let mut sides: Vec<(Place, String, Side)> = Vec::new();
-        for text in texts {
-            sides.push((self.place().context("folders of MIOpenDriver")?, text, Side::default()));
-        }
-        let mut dead = None;
-        for turn in 0..turns {
-            // Neither side is always the first.
-            let count = sides.len();
-            for at in 0..count {
-                let at = if turn % 2 == 0 { at } else { count - 1 - at };
-                let Some((place, text, side)) = sides.get_mut(at) else { continue };
-                if side.tries.is_open(turns) {
-                    steps.begin(&format!("turn {} of {turns}: {}", turn + 1, entry.key));
-                    let (came, solver) = self.process(place, text, words, limit).await?;
-                    side.tries.add(came);
-                    side.solver = solver.unwrap_or_else(|| std::mem::take(&mut side.solver));
-                }
-            }
-            if turn == 0 && sides.iter().all(|(_, _, side)| side.tries.dead().is_some()) {
-                dead = sides.first().and_then(|(_, _, side)| side.tries.dead().map(str::to_string));
-                sides.iter_mut().for_each(|(_, _, side)| side.tries.give_up());
-            }
-        }
-        let mut sides = sides.into_iter().map(|(_, _, side)| side);
+        let databases = |text: String| {
+            let (others, name) = (self.others.clone(), name_of(&self.path));
+            Databases { others, hidden: Vec::new(), name, contents: text.into_bytes() }
+        };
+        let databases: Vec<Databases> = texts.into_iter().map(databases).collect();
+        let (sides, dead) = self.driver.sides(&databases, words, asking, &entry.key, steps).await?;
+        let (turns, mut sides) = (asking.turns, sides.into_iter());
         let (own, default, known) = (sides.next().unwrap_or_default(), sides.next().unwrap_or_default(), sides.next());
         let known = known.map(|known| known.tries.came(turns));
         let mut worth = Worth::between(&own.tries.came(turns), &default.tries.came(turns), known.as_ref());
@@ -242,46 +197,6 @@ impl FindFile {
             worth.verdict = Verdict::Unknown;
         }
         Ok((worth, None))
-    }
-
-    /// A place whose databases are those that are installed with MIOpen, but for the file.
-    fn place(&self) -> std::io::Result<Place> {
-        let mut place = Place::new(None)?;
-        place.set("MIOPEN_FIND_ENFORCE", "1");
-        self.gpu.devices.iter().for_each(|devices| place.set(VISIBLE, devices));
-        let Some(others) = &self.others else { return Ok(place) };
-        let folder = place.path().join("system-db");
-        std::fs::create_dir(&folder)?;
-        let name = name_of(&self.path);
-        for other in std::fs::read_dir(std::path::absolute(others)?)?.flatten() {
-            if other.file_name() != *name {
-                std::os::unix::fs::symlink(other.path(), folder.join(other.file_name()))?;
-            }
-        }
-        place.set("MIOPEN_SYSTEM_DB_PATH", folder);
-        Ok(place)
-    }
-
-    /// What a process tells, and which solver it launched.
-    async fn process(
-        &self,
-        place: &Place,
-        text: &str,
-        words: &[OsString],
-        limit: Duration,
-    ) -> anyhow::Result<(Try, Option<String>)> {
-        let folder = if self.others.is_none() { place.user_db() } else { place.path().join("system-db") };
-        std::fs::write(folder.join(name_of(&self.path)), text).with_context(|| folder.display().to_string())?;
-        let mut command = vec![self.driver.clone().into_os_string()];
-        command.extend(words.iter().cloned());
-        let run = Run { command, environment: place.environment(), folder: place.path().to_path_buf(), output: None };
-        let watch = process::Watch { time: limit, silence: limit, ..process::Watch::default() };
-        let ran =
-            self.gpu.lock.hold_for_long(process::run(&run, &watch)).await.context("MIOpenDriver does not start")?;
-        Ok(match read(&ran.tail).filter(|_| ran.is_success()) {
-            Some((us, solver)) => (Try::Timed(us), Some(solver)),
-            None => (untold(&ran, 3, "MIOpenDriver told no time"), None),
-        })
     }
 }
 
@@ -342,39 +257,12 @@ fn without(text: &str, lines: &BTreeSet<u64>) -> String {
     (1..).zip(text.split_inclusive('\n')).filter(|(line, _)| !lines.contains(line)).map(|(_, text)| text).collect()
 }
 
-/// What MIOpenDriver is asked: the solver that MIOpen chooses, without a search, several times.
-fn asked(words: Vec<OsString>) -> Vec<OsString> {
-    let mut asked: Vec<OsString> = Vec::with_capacity(words.len() + 2);
-    for word in words {
-        let is_count = asked.last().is_some_and(|last| last == "-i");
-        asked.push(if is_count { LAUNCHES.into() } else { word });
-    }
-    asked.extend(["-S", "0"].map(OsString::from));
-    asked
-}
-
-/// The time that MIOpenDriver tells, in microseconds, and the solver that it launched.
-fn read(printed: &str) -> Option<(f64, String)> {
-    let time = printed.lines().rev().find(|line| line.starts_with("GPU Kernel Time ") && !line.contains(" Bias "))?;
-    let ms: f64 = time.split_once("Elapsed: ")?.1.split_whitespace().next()?.parse().ok()?;
-    let solution = printed.lines().rev().find_map(|line| line.strip_prefix("MIOpen ")?.split_once(", Solution: "))?;
-    let solver = solution.1.split_once('/')?.1.trim();
-    (ms.is_finite() && ms > 0.0).then(|| (1000.0 * ms, solver.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_miopendriver_tells_is_read() {
-        let printed = "MIOpenDriver conv -n 1\nForward Conv solutions available: 3\nMIOpen Forward Conv. Algorithm: 1, Solution: 84/ConvDirectNaiveConvFwd\n\
-            GPU Kernel Time Forward Conv. Elapsed: 0.012500 ms (average)\nstats: name, n, c\n";
-        assert_eq!(read(printed), Some((12.5, "ConvDirectNaiveConvFwd".to_string())));
-        assert_eq!(read(&printed.replace("0.012500", "-1")), None);
-        assert_eq!(read("GPU Kernel Time Forward Conv. Elapsed: nonsense\n"), None);
-        let words = asked(["conv", "-t", "1", "-i", "1"].map(OsString::from).to_vec());
-        assert_eq!(words, ["conv", "-t", "1", "-i", "11", "-S", "0"]);
+    fn lines_are_taken_out() {
         assert_eq!(without("a\nb\nc", &BTreeSet::from([2])), "a\nc");
     }
 }

@@ -3,10 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::slice;
 
+use bluefin_serving::Error;
 use bluefin_serving::check::OF_AITER;
-use bluefin_serving::{Error, files};
+use bluefin_serving::files::{self, name_of};
 
 use crate::usage;
+
+/// Why files hold no choice that could lose.
+const KERNELS: &str = "found a kernel db, which holds compiled code and chooses nothing: without it MIOpen compiles the same kernels; `bluefin db check` reads it";
+const HEADER: &str =
+    "found a header, whose macros a compiler reads: `bluefin report` holds a session's winners against the defaults";
+const WINNERS: (&str, &str) = (
+    "winners.json",
+    "found a report, which no program reads: `bluefin verify` takes the files that were exported beside it",
+);
 
 /// What files there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +31,8 @@ pub enum FileKind {
     Operators,
     /// MIOpen's find dbs.
     Finds,
+    /// MIOpen's perf dbs.
+    Perfs,
 }
 
 impl FileKind {
@@ -54,13 +66,18 @@ impl FileKind {
         let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned());
         match extension.as_deref() {
             _ if path.is_dir() => Ok(Self::Cache),
+            Some("json") if name_of(path) == WINNERS.0 => Err(usage(format!("{}: {}", path.display(), WINNERS.1))),
             Some("json") if files::is_aiters(path) => Err(usage(format!("{}: {OF_AITER}", path.display()))),
             Some("json") => Ok(Self::Layer),
             Some("yaml" | "yml") => Ok(Self::Products),
             Some("csv") => Ok(Self::Operators),
             Some("txt") if path.to_string_lossy().ends_with("fdb.txt") => Ok(Self::Finds),
+            Some("txt") if path.to_string_lossy().ends_with("db.txt") => Ok(Self::Perfs),
+            Some("db" | "udb") => Ok(Self::Perfs),
+            Some("kdb" | "ukdb") => Err(usage(format!("{}: {KERNELS}", path.display()))),
+            Some("h") => Err(usage(format!("{}: {HEADER}", path.display()))),
             _ => Err(usage(format!(
-                "{}: found neither a folder nor a known extension, expected .json, .yaml, .csv, fdb.txt or a cache of Triton's",
+                "{}: found neither a folder nor a known extension, expected .json, .yaml, .csv, fdb.txt, db.txt, .db or a cache of Triton's",
                 path.display()
             ))),
         }
@@ -78,7 +95,8 @@ impl FileKind {
         bench: &[(&str, bool)],
     ) -> anyhow::Result<()> {
         let named = named.iter().filter(|(_, of)| *of != self).find_map(|(flag, of)| Some(((*flag)?, of.name())));
-        let tools = tools.filter(|_| !self.is_of_tools()).map(|flag| (flag, "a file of aiter's or a find db"));
+        let tools =
+            tools.filter(|_| !self.is_of_tools()).map(|flag| (flag, "a file of aiter's or a database of MIOpen's"));
         let bench = bench.iter().find(|(_, given)| *given && self.is_of_tools());
         let bench = bench.map(|(flag, _)| (*flag, "files whose rows bluefin launches itself"));
         match named.or(tools).or(bench) {
@@ -90,7 +108,7 @@ impl FileKind {
     /// Whether other programs launch what rows say.
     #[must_use]
     pub const fn is_of_tools(self) -> bool {
-        matches!(self, Self::Operators | Self::Finds)
+        matches!(self, Self::Operators | Self::Finds | Self::Perfs)
     }
 
     /// For people.
@@ -102,6 +120,7 @@ impl FileKind {
             Self::Cache => "a cache of Triton's",
             Self::Operators => "a file of aiter's",
             Self::Finds => "a find db",
+            Self::Perfs => "a perf db",
         }
     }
 }

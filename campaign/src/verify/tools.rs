@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::asked::ToolArgs;
 use super::finds::FindFile;
 use super::operators::OperatorFile;
+use super::perfs::PerfFile;
 use super::{FileKind, Verified};
 use crate::carry::Watch;
 use crate::usage;
@@ -13,15 +14,17 @@ use crate::usage;
 pub enum ToolFile {
     /// aiter's.
     Operators(Box<OperatorFile>),
-    /// MIOpen's.
+    /// MIOpen's find dbs.
     Finds(Box<FindFile>),
+    /// Its perf dbs.
+    Perfs(Box<PerfFile>),
 }
 
 impl ToolFile {
     /// Reads files of one kind. Better rows are not searched for: other verbs do.
     ///
     /// # Errors
-    /// As [`OperatorFile::read`] and [`FindFile::read`], if this machine has no GPU of AMD's and none is named, and if `retune`.
+    /// As [`OperatorFile::read`], [`FindFile::read`] and [`PerfFile::read`], if this machine has no GPU of AMD's and none is named, and if `retune`.
     pub fn read_all(
         kind: FileKind,
         files: &[PathBuf],
@@ -41,6 +44,7 @@ impl ToolFile {
         let (gpu, driver) = (args.gpu()?, args.miopen_driver.as_deref());
         let read = |path: &PathBuf| match kind {
             FileKind::Operators => OperatorFile::read(path, known, args, &gpu).map(Box::new).map(Self::Operators),
+            FileKind::Perfs => PerfFile::read(path, known, &gpu, driver).map(Box::new).map(Self::Perfs),
             _ => FindFile::read(path, known, &gpu, driver).map(Box::new).map(Self::Finds),
         };
         files.iter().map(read).collect()
@@ -52,6 +56,7 @@ impl ToolFile {
         match self {
             Self::Operators(file) => file.path(),
             Self::Finds(file) => file.path(),
+            Self::Perfs(file) => file.path(),
         }
     }
 
@@ -60,7 +65,7 @@ impl ToolFile {
     pub fn kernel(&self) -> &str {
         match self {
             Self::Operators(file) => file.kernel(),
-            Self::Finds(_) => "MIOpen's own",
+            Self::Finds(_) | Self::Perfs(_) => "MIOpen's own",
         }
     }
 
@@ -70,13 +75,14 @@ impl ToolFile {
         match self {
             Self::Operators(file) => file.note(),
             Self::Finds(file) => file.note(),
+            Self::Perfs(file) => file.note(),
         }
     }
 
     /// Times what is launched by its rows and without them, and takes those that lose out of it if `fix`. `None`: a signal interrupted it.
     ///
     /// # Errors
-    /// As [`OperatorFile::verify`] and [`FindFile::verify`].
+    /// As [`OperatorFile::verify`], [`FindFile::verify`] and [`PerfFile::verify`].
     pub async fn verify(
         &mut self,
         args: &ToolArgs,
@@ -86,6 +92,7 @@ impl ToolFile {
         let verified = match self {
             Self::Operators(file) => file.verify(args, fix, watch).await,
             Self::Finds(file) => file.verify(args.turns(), args.limit(), fix, watch).await,
+            Self::Perfs(file) => file.verify(args.turns(), args.limit(), fix, watch).await,
         };
         watch.finish();
         verified

@@ -1,5 +1,5 @@
 //! `MIOpenDriver conv -n 1 …`: tunes as `MIOPEN_FIND_ENFORCE` says, and leaves its databases in the user's folders. With `-S 0` it launches
-//! what the find dbs have for a problem, or else its first solver, and tells the time.
+//! what the find dbs have for a problem, or else its first solver, with `-S 85` that solver, with the params that the perf dbs have, and tells the time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,8 @@ pub fn main() -> ExitCode {
         std::process::abort();
     }
     let key = FindDbKey::from(problem).to_string();
-    let is_immediate = words.windows(2).any(|pair| pair == ["-S", "0"]);
+    let solution = words.windows(2).find(|pair| matches!(pair, [flag, _] if flag == "-S")).map(|pair| pair[1].as_str());
+    let is_immediate = solution.is_some();
     let step = match variable("MIOPEN_FIND_ENFORCE").as_deref() {
         _ if is_immediate => "driver-immediate",
         Some("1") => "driver-alone",
@@ -65,15 +66,19 @@ pub fn main() -> ExitCode {
             std::env::vars().for_each(|(name, value)| println!("{name}={value}"));
             std::process::abort();
         }
-        fault if is_immediate => immediate(problem, &key, fault),
+        fault if is_immediate => immediate(problem, &key, solution.unwrap_or("0"), fault),
         fault => find(problem, &key, fault),
     }
     ExitCode::SUCCESS
 }
 
 /// Launches what MIOpen chooses. A row of a solver that fails takes the process with it, and so does a choice without one.
-fn immediate(problem: &ConvProblem, key: &str, fault: Option<Fault>) {
+fn immediate(problem: &ConvProblem, key: &str, solution: &str, fault: Option<Fault>) {
     let base = database::base_name(&variable("STAND_IN_ARCH").unwrap_or_else(|| "gfx90a".into()), 104);
+    if let Some(solver) = library::solvers().find(|solver| solver.id.to_string() == solution || solver.name == solution)
+    {
+        return solved(problem, key, &base, &solver, fault);
+    }
     let known = database::found(&base, key);
     let first = || library::solvers().find(|solver| applies(solver, problem)).map(|solver| solver.name.to_string());
     let Some(solver) = known.clone().or_else(first) else { return };
@@ -81,7 +86,35 @@ fn immediate(problem: &ConvProblem, key: &str, fault: Option<Fault>) {
     if let Some(Fault::Crash | Fault::DiskIo) = Faults::from_environment().of_call(step, &solver, key) {
         std::process::abort();
     }
-    let time = library::solver(&solver).map_or(1.0, |solver| solver.time_ms(key, ""));
+    tell(&solver, library::solver(&solver).map_or(1.0, |solver| solver.time_ms(key, "")), fault);
+}
+
+/// Launches a solver that is asked for, with the params of its perf dbs. Those that it does not have are told, and left.
+fn solved(problem: &ConvProblem, key: &str, base: &str, solver: &Registered, fault: Option<Fault>) {
+    if !applies(solver, problem) {
+        eprintln!("MIOpen(HIP): Error [CompileSolution] The supplied solution id: {} is not applicable", solver.name);
+        std::process::exit(1);
+    }
+    let known = database::tuned(base, problem, solver);
+    let step = if known.is_some() { "driver-row" } else { "driver-default" };
+    if let Some(Fault::Crash | Fault::DiskIo) = Faults::from_environment().of_call(step, solver.name, key) {
+        std::process::abort();
+    }
+    if known.is_none() && variable("MIOPEN_LOG_LEVEL").is_some_and(|level| level.as_str() >= "5") {
+        eprintln!("MIOpen(HIP): Info [FindSolutionImpl] Perf Db: record not found for: {}", solver.name);
+    }
+    let taken = known.clone().filter(|params| solver.space(key).contains(params));
+    if let (Some(known), None) = (&known, &taken) {
+        let name = solver.name;
+        eprintln!(
+            "MIOpen(HIP): Warning [FindSolutionImpl] Invalid config loaded from Perf Db: {name}: {known}. Performance may degrade."
+        );
+    }
+    let params = taken.unwrap_or_else(|| solver.default_params(key));
+    tell(solver.name, solver.time_ms(key, &params), fault);
+}
+
+fn tell(solver: &str, time: f64, fault: Option<Fault>) {
     let time = if fault == Some(Fault::NegativeTime) { -1.0 } else { time };
     println!("MIOpen Forward Conv. Algorithm: 1, Solution: 7/{solver}");
     println!("GPU Kernel Time Forward Conv. Elapsed: {time:.6} ms (average)");
