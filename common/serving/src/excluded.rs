@@ -46,7 +46,7 @@ const ANY: u32 = u32::MAX;
 const LAYERS: &str = "layers.";
 
 /// What layers with experts are called where a config lists what each layer is.
-const MOE: &str = "moe";
+pub(crate) const MOE: &str = "moe";
 /// Layers of a model at most, which are asked for one by one.
 const MOST_LAYERS: u32 = 4096;
 
@@ -99,6 +99,14 @@ pub(crate) fn layers_with_experts(text: &Json) -> Vec<u32> {
     let is_counted = |layer: &u32| counted.as_ref().is_none_or(|counted| counted.contains(layer));
     let flagged = in_range.filter(|layer| has_flag(*layer)).filter(is_due).filter(is_counted);
     flagged.filter(is_kind).filter(is_in_period).collect()
+}
+
+/// Whether a config that lists what each layer is has none with experts, as the engines' models of Nemotron-H take it.
+pub(crate) fn has_no_experts(text: &Json) -> bool {
+    let pattern = field(text, "hybrid_override_pattern").and_then(Json::as_str);
+    let kinds = field(text, "layers_block_type").and_then(Json::as_array);
+    let is_listed = kinds.map(|all| all.iter().any(|kind| kind.as_str() == Some(MOE)));
+    pattern.map(|all| all.contains('E')).or(is_listed) == Some(false)
 }
 
 /// Of which of these layers `quantization_config` leaves the experts in 16 bits. Without layers names of single ones count for nothing.

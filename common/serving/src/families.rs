@@ -297,6 +297,7 @@ pub static FAMILIES: &[ModelFamily] = &[
     ModelFamily {
         names: &["NemotronHForCausalLM", "NemotronHPuzzleForCausalLM"],
         hidden: &["moe_latent_size", "hidden_size"],
+        rule: Rule::Pattern,
         is_gated: false,
         attention: Attention::Other,
         ..ROUTED

@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 
 use crate::engine::{Engine, Precision};
 use crate::error::Error;
+use crate::excluded::{MOE, has_no_experts};
 use crate::families::{family_of, wrapper_of};
 use crate::models::{ModelFamily, Rule, field, first, number, whole};
 use crate::quantised::{Quantised, Storage, storage_of};
@@ -28,10 +29,20 @@ pub struct Model {
     pub(crate) topk: u32,
     pub(crate) is_gated: bool,
     pub(crate) quantised: Quantised,
-    /// Experts and intermediate size of a second kind of experts, where there are two.
-    pub(crate) second: Option<(u32, u32)>,
+    /// Other kinds of layers with experts, where there are several.
+    pub(crate) others: Vec<Kind>,
     /// Copies of experts that are taken often.
     pub(crate) redundant: u32,
+}
+
+/// A kind of layers with experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub experts: u32,
+    pub intermediate: u32,
+    pub topk: u32,
+    /// Whether experts are shared by all tokens, which SGLang spreads over all ranks.
+    pub is_shared: bool,
 }
 
 /// How weights are stored, where the command line says it.
@@ -58,6 +69,25 @@ fn wrong(path: &Path, place: &str, found: impl Into<String>, expected: impl Into
 /// What is asked for where a model's config does not tell.
 const NEEDED: &str = "one that is known (docs/serving.md); --moe E,N,K,TOPK says experts, intermediate size of one, hidden size and \
     experts a token for any model";
+
+/// Of sizes, for people.
+const EXPERTS: &str = "a number of experts";
+const TOPK: &str = "a number of experts a token";
+
+/// What a config says of each layer with experts alone, where layers differ: Nemotron-H-Puzzle.
+fn blocks_with_experts(text: &Json) -> Vec<&Json> {
+    let blocks = field(text, "block_configs").and_then(Json::as_array);
+    let has_experts = |block: &&Json| field(block, "block_type").and_then(Json::as_str) == Some(MOE);
+    blocks.into_iter().flatten().filter(has_experts).collect()
+}
+
+/// Experts that all tokens share and SGLang has in a layer like the others, but over all ranks: Inkling's, where their weights are stored for that.
+fn shared_apart(text: &Json, family: &ModelFamily, kind: Kind) -> Option<Kind> {
+    let says = |name: &str, value: bool| field(text, name).and_then(Json::as_bool) == Some(value);
+    let is_apart = says("shared_expert_sink", true) && says("inference_moe_w13_interleaved", false);
+    let experts = number(text, &["n_shared_experts"]).filter(|count| *count > 0)?;
+    (family.rule == Rule::PadsExperts && is_apart).then_some(Kind { experts, topk: experts, is_shared: true, ..kind })
+}
 
 impl Model {
     /// Reads the `config.json` of a model.
@@ -109,8 +139,10 @@ impl Model {
             return Err(wrong(path, "architectures", format!("{inner:?}"), NEEDED));
         };
         let text = family.text_of(&config);
-        let size = |names: &[&str], what: &str| {
-            let Some((name, value)) = first(text, names).or_else(|| first(&config, names)) else {
+        let blocks = blocks_with_experts(text);
+        let size_of = |block: &Json, names: &[&str], what: &str| {
+            let found = first(block, names).or_else(|| first(text, names)).or_else(|| first(&config, names));
+            let Some((name, value)) = found else {
                 let said = format!("no {} of {inner}", names.join(" or "));
                 return Err(wrong(path, names.first().copied().unwrap_or_default(), said, what));
             };
@@ -121,6 +153,7 @@ impl Model {
         let second = second(family.experts)
             .zip(second(family.intermediate))
             .filter(|(experts, size)| family.rule == Rule::TwoKinds && *experts > 0 && *size > 0);
+        let has_none = family.rule == Rule::Pattern && has_no_experts(text);
         let said = storage_of(&config, text);
         let quantised = match asked {
             AskedType::Half => Quantised::default(),
@@ -132,16 +165,30 @@ impl Model {
                 _ => Storage { dtype: Some(dtype), ..Storage::default() }.into(),
             },
         };
-        let is_dense = family.experts.is_empty();
-        let of_experts = |names: &[&str], what: &str| if is_dense { Ok(0) } else { size(names, what) };
+        let is_dense = family.experts.is_empty() || has_none;
+        let kind_of = |block: &Json| {
+            let of_experts = |names: &[&str], what: &str| if is_dense { Ok(0) } else { size_of(block, names, what) };
+            let (names, what) = match is_dense {
+                true => (&["intermediate_size"][..], "the intermediate size"),
+                false => (family.intermediate, "the intermediate size of an expert"),
+            };
+            Ok(Kind {
+                experts: of_experts(family.experts, EXPERTS)?,
+                topk: of_experts(family.topk, TOPK)?,
+                intermediate: size_of(block, names, what)? / family.columns,
+                is_shared: false,
+            })
+        };
+        let block = blocks.first().copied().unwrap_or(&Json::Null);
+        let kind = kind_of(block)?;
+        let mut others = blocks.iter().skip(1).map(|block| kind_of(block)).collect::<Result<Vec<Kind>, Error>>()?;
+        others.extend(second.map(|(experts, intermediate)| Kind { experts, intermediate, ..kind }));
+        others.extend(shared_apart(text, family, kind));
         Ok(Self {
-            experts: of_experts(family.experts, "a number of experts")?,
-            topk: of_experts(family.topk, "a number of experts a token")?,
-            intermediate: size(
-                family.intermediate,
-                if is_dense { "the intermediate size" } else { "the intermediate size of an expert" },
-            )? / family.columns,
-            hidden: size(family.hidden, "the hidden size")?,
+            experts: kind.experts,
+            topk: kind.topk,
+            intermediate: kind.intermediate,
+            hidden: size_of(block, family.hidden, "the hidden size")?,
             called: format!("{}: {architecture}", path.display()),
             architecture,
             inner,
@@ -149,7 +196,7 @@ impl Model {
             only: only.or(family.only),
             is_gated: family.is_gated,
             quantised,
-            second,
+            others,
             redundant: 0,
             config,
         })
@@ -175,7 +222,7 @@ impl Model {
             topk,
             is_gated,
             quantised,
-            second: None,
+            others: Vec::new(),
             redundant: 0,
         }
     }

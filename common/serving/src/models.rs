@@ -46,6 +46,8 @@ pub enum Rule {
     PadsColumns,
     /// `--tp` spreads whole experts.
     WholeExperts,
+    /// A letter for each layer says which of them have experts, and there may be none.
+    Pattern,
     /// Text and pictures have experts of their own: two numbers of experts, two intermediate sizes.
     TwoKinds,
 }

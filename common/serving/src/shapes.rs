@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::device::Maker;
 use crate::engine::{Engine, Precision};
 use crate::excluded::LeftOut;
+use crate::model::Kind;
 pub use crate::model::{AskedType, Model};
 use crate::models::Rule;
 use crate::name::{FileName, Layer, packs};
@@ -63,11 +64,12 @@ impl Model {
     pub fn moes(&self, engine: Engine, ranks: Ranks, maker: Maker) -> Result<Vec<MoeShape>, String> {
         let name = &self.called;
         self.is_served(engine)?;
-        if self.topk > self.experts {
-            return Err(format!(
-                "{name}: found {} experts a token, expected at most {}, all of them",
-                self.topk, self.experts
-            ));
+        let own = Kind { experts: self.experts, intermediate: self.intermediate, topk: self.topk, is_shared: false };
+        // Others compute shared experts by kernels that read no file.
+        let is_had = |kind: &&Kind| !kind.is_shared || engine == Engine::SGLANG;
+        let kinds: Vec<Kind> = [own].iter().chain(&self.others).filter(is_had).copied().collect();
+        if let Some(Kind { experts, topk, .. }) = kinds.iter().find(|kind| kind.topk > kind.experts) {
+            return Err(format!("{name}: found {topk} experts a token, expected at most {experts}, all of them"));
         }
         let left_out = self.quantised.left_out(engine);
         let (mut is_quantised, is_plain) = (left_out != LeftOut::Everywhere, left_out != LeftOut::Nowhere);
@@ -82,11 +84,11 @@ impl Model {
             }
             is_quantised = false;
         }
-        let kinds = [Some((self.experts, self.intermediate)), self.second];
         let mut shapes: Vec<MoeShape> = Vec::new();
-        for (experts, size) in kinds.into_iter().flatten() {
-            let of_rank = self.experts_of_a_rank(experts, engine, ranks)?;
-            let (intermediate, parts) = self.columns_of_a_rank(size, engine, ranks, maker)?;
+        for Kind { experts, intermediate: size, topk, is_shared } in kinds {
+            let of_rank = if is_shared { vec![experts] } else { self.experts_of_a_rank(experts, engine, ranks)? };
+            let spread = if is_shared { Ranks { ep: 1, ..ranks } } else { ranks };
+            let (intermediate, parts) = self.columns_of_a_rank(size, engine, spread, maker)?;
             let stored = |is_there: bool, plain: bool| match (is_there, plain) {
                 (false, _) => Ok(None),
                 (true, true) => Ok(Some(Storage::default())),
@@ -95,12 +97,12 @@ impl Model {
             let stored = [stored(is_quantised, false), stored(is_plain, true)];
             for storage in stored {
                 let Some(storage) = storage.map_err(|error| format!("{name}: {error}"))? else { continue };
-                let fused = if engine == Engine::SGLANG { self.fused(ranks.ep, maker) } else { 0 };
+                let fused = if engine == Engine::SGLANG && !is_shared { self.fused(ranks.ep, maker) } else { 0 };
                 let shape = |experts: &u32| MoeShape {
                     experts: experts.saturating_add(fused),
                     intermediate,
                     hidden: self.hidden,
-                    topk: self.topk.saturating_add(fused),
+                    topk: topk.saturating_add(fused),
                     is_gated: self.is_gated,
                     storage,
                 };

@@ -179,6 +179,14 @@ fn models_with_ways_of_their_own_are_spread_as_they_are() {
     assert_eq!(shape(inkling, vllm, 4, 8), Ok([32, 768, 4096, 6]));
     assert!(shape(inkling, sglang, 8, 8).unwrap_err().contains("found 250 experts on 8 ranks"));
     assert_eq!(shape(inkling, sglang, 2, 1), Ok([250, 384, 4096, 6]));
+    // SGLang spreads shared experts over all ranks, in a layer like the others where their weights are stored for it.
+    let apart = inkling.replace(
+        "\"hidden_size\"",
+        "\"n_shared_experts\": 2, \"shared_expert_sink\": true, \"inference_moe_w13_interleaved\": false, \"hidden_size\"",
+    );
+    assert_eq!(sizes(&apart, sglang, 2, 2), Ok(vec![[125, 768, 4096, 6], [2, 384, 4096, 2]]));
+    assert_eq!(sizes(&apart, vllm, 2, 1), Ok(vec![[250, 384, 4096, 6]]));
+    assert_eq!(sizes(&apart.replace("false", "true"), sglang, 2, 1), Ok(vec![[250, 384, 4096, 6]]));
     let moondream = r#"{"architectures": ["Moondream3ForCausalLM"], "text_config": {"dim": 2048, "moe": {"num_experts": 64,
         "experts_per_token": 8, "expert_inner_dim": 1024}}}"#;
     assert_eq!(shape(moondream, vllm, 4, 1), Ok([16, 1024, 2048, 8]));
@@ -187,6 +195,28 @@ fn models_with_ways_of_their_own_are_spread_as_they_are() {
         let text = QWEN3.replace("Qwen3MoeForCausalLM", name);
         assert_eq!(shape(&text, engine, 2, 1), Ok([128, 384, 2048, 8]), "{name}");
     }
+}
+
+#[test]
+fn layers_of_nemotron_are_what_its_pattern_says() {
+    let nemotron = r#"{"architectures": ["NemotronHForCausalLM"], "hidden_size": 4096, "intermediate_size": 21504,
+        "n_routed_experts": 8, "moe_intermediate_size": 7688, "num_experts_per_tok": 2, "hybrid_override_pattern": "ME*-"}"#;
+    assert_eq!(shape(nemotron, Engine::VLLM, 2, 1), Ok([8, 3844, 4096, 2]));
+    for dense in [r#""hybrid_override_pattern": "M-*-""#, r#""layers_block_type": ["mamba", "mlp", "attention"]"#] {
+        let text = nemotron.replace(r#""hybrid_override_pattern": "ME*-""#, dense);
+        assert!(!model(&text, AskedType::Auto).unwrap().has_experts(), "{dense}");
+        let plain = text.replace(r#""n_routed_experts": 8, "moe_intermediate_size": 7688, "#, "");
+        assert!(!model(&plain, AskedType::Auto).unwrap().has_experts(), "what it has not is not asked for");
+    }
+    assert!(model(&nemotron.replace("ME*-", ""), AskedType::Auto).is_ok_and(|model| !model.has_experts()));
+    // Its puzzle says for each layer what it is made of.
+    let puzzle = r#"{"architectures": ["NemotronHPuzzleForCausalLM"], "hidden_size": 2048, "num_experts_per_tok": 6,
+        "hybrid_override_pattern": "ME-E", "moe_intermediate_size": 1856, "block_configs": [{"block_type": "mamba"},
+        {"block_type": "moe", "n_routed_experts": 96}, {"block_type": "mlp", "intermediate_size": 5},
+        {"block_type": "moe", "n_routed_experts": 64, "moe_intermediate_size": 1024, "num_experts_per_tok": 4}]}"#;
+    let shapes = model(puzzle, AskedType::Auto).unwrap().moes(Engine::VLLM, Ranks { tp: 2, ep: 1 }, Maker::Nvidia);
+    let sizes = |it: &MoeShape| [it.experts, it.intermediate, it.hidden, it.topk];
+    assert_eq!(shapes.unwrap().iter().map(sizes).collect::<Vec<_>>(), [[96, 928, 2048, 6], [64, 512, 2048, 4]]);
 }
 
 #[test]
