@@ -4,10 +4,11 @@ pub(crate) mod lanes;
 
 use std::ops::Range;
 
-use crate::races::{LDS, Raced, Races, Side, are_one_sum, rounded_as};
+use crate::races::{Raced, Races, Side, are_one_sum, rounded_as};
+use crate::readers::Seen;
 use crate::shadow::{Conflict, How, Met, Shadow, Toucher};
 use crate::variables::{Variables, buffer_place};
-use crate::verdict::{Access, Fault, NOBODYS_ATOMIC, Other, Place, Use};
+use crate::verdict::{Access, Fault, LDS, NOBODYS_ATOMIC, Other, Place, Use};
 
 /// What was read: up to four dwords, and a bit for each byte that nobody wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,10 +80,16 @@ impl Bank<'_> {
     #[inline]
     pub fn load(&mut self, offset: usize, size: usize, to: &mut Touching<'_>) -> Loaded {
         let mut open = 0;
-        if self.shadow.touch(self.bytes.len(), offset, size, false, to.by).is_some() {
+        if let Some(met) = self.shadow.touch(self.bytes.len(), offset, size, false, to.by) {
+            if met.conflict == Conflict::Unsure {
+                to.races.contend(self.key(offset), size);
+            }
             open = self.meet(offset, size, to);
         }
         open |= self.planned(offset, size, to);
+        if let (Some(readers), How::Plain) = (&mut to.races.readers, to.by.how) {
+            readers.note(self.key(offset), &self.bytes[offset..offset + size]);
+        }
         let mut loaded = gather(&self.bytes[offset..offset + size], &self.written[offset..offset + size]);
         loaded.unwritten |= open;
         loaded
@@ -95,9 +102,13 @@ impl Bank<'_> {
         for piece in pieces(offset, size) {
             let met = self.shadow.touch(self.bytes.len(), piece.start, piece.len(), false, to.by);
             let Some(met) = met else { continue };
+            if met.conflict == Conflict::Unsure {
+                to.races.contend(self.key(piece.start), piece.len());
+                continue;
+            }
             let fault = self.race(Access::Read, met, to);
             if met.atomic {
-                to.races.suspected = Some((self.key(offset), fault));
+                to.races.suspected.push((Seen::of(self.key(piece.start), &self.bytes[piece]), fault));
             } else if !to.races.is_trusting() {
                 to.races.read.get_or_insert(Raced::Read(fault));
                 open |= ((1 << piece.len()) - 1) << (piece.start - offset);
@@ -159,7 +170,7 @@ impl Bank<'_> {
         let length = self.bytes.len();
         pieces(offset, data.len()).all(|piece| {
             let met = self.shadow.touch(length, piece.start, piece.len(), false, to.by);
-            met.is_none_or(|met| met.conflict.wrote() && !met.atomic)
+            met.is_none_or(|met| met.conflict == Conflict::Unsure || met.conflict.wrote() && !met.atomic)
         })
     }
 
@@ -181,6 +192,10 @@ impl Bank<'_> {
     ) -> Result<bool, Fault> {
         let met = self.shadow.touch(self.bytes.len(), piece.start, piece.len(), true, to.by);
         let Some(met) = met else { return Ok(false) };
+        if met.conflict == Conflict::Unsure {
+            to.races.contend(self.key(piece.start), piece.len());
+            return Ok(false);
+        }
         // Whoever writes what is there already changes nothing: a flag that many set, or few elements that are spread over many lanes.
         let stores_open = poison & ((1 << piece.len()) - 1) != 0;
         let clean = !stores_open && self.written[piece.clone()].iter().all(|by| *by == 1);
@@ -199,7 +214,11 @@ impl Bank<'_> {
             }
             *rounding = rounded_as(old, new).filter(|_| *wrote);
         }
-        if met.conflict.wrote() || met.atomic || to.races.is_full() {
+        if met.atomic && !met.conflict.wrote() {
+            to.races.contend(self.key(piece.start), piece.len());
+            return Ok(false);
+        }
+        if met.conflict.wrote() || to.races.is_full() {
             let of = if stores_open { Side::Own } else { Side::Other };
             to.races.open_side = (!clean && matches!(self.label, Label::Lds)).then_some(of);
             return Err(fault);
@@ -218,25 +237,24 @@ impl Bank<'_> {
         mark(&mut self.written[range], poison);
     }
 
-    /// A lane's atomic of 4 or 8 bytes: what was there, replaced by what `next` makes of it. It is asked with nothing where nobody wrote that, and
-    /// makes nothing of it where that matters.
+    /// A lane's atomic of 4 or 8 bytes: what was there and whether somebody wrote that, replaced by what `next` makes of it. It is asked with nothing where
+    /// nobody did, and makes nothing of it where that matters.
     pub fn atomic(
         &mut self,
         offset: usize,
         size: usize,
         to: &mut Touching<'_>,
         next: impl FnOnce(Option<u64>) -> Option<u64>,
-    ) -> Result<u64, Fault> {
+    ) -> Result<(u64, bool), Fault> {
         if !self.key(offset).is_multiple_of(size as u64) {
             let place = self.place(offset);
             return Err(Fault::Misaligned { access: Access::Atomic, bytes: size as u32, place });
         }
         if let Some(met) = self.shadow.touch(self.bytes.len(), offset, size, true, to.by) {
-            let fault = self.race(Access::Atomic, met, to);
-            if !met.atomic {
-                return Err(fault);
+            if !met.atomic && met.conflict != Conflict::Unsure {
+                return Err(self.race(Access::Atomic, met, to));
             }
-            to.races.suspected = Some((self.key(offset), fault));
+            to.races.contend(self.key(offset), size);
         }
         let range = offset..offset + size;
         let found = gather(&self.bytes[range.clone()], &self.written[range.clone()]);
@@ -247,7 +265,7 @@ impl Bank<'_> {
         };
         self.bytes[range.clone()].copy_from_slice(&new.to_le_bytes()[..size]);
         mark(&mut self.written[range], 0);
-        Ok(old)
+        Ok((old, found.unwritten == 0))
     }
 }
 

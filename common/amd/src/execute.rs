@@ -2,7 +2,9 @@
 
 mod address;
 mod blocks;
+mod carried;
 mod cross;
+mod explain;
 mod flow;
 mod image;
 mod index;
@@ -15,6 +17,7 @@ mod sampler;
 mod scalar;
 mod scratch;
 mod skipped;
+mod soiled;
 mod sources;
 mod sync;
 #[cfg(test)]
@@ -27,6 +30,8 @@ mod watched;
 
 pub(crate) use self::lds::Lds;
 pub(crate) use self::scratch::Scratch;
+use std::rc::Rc;
+
 use crate::instruction::{Action, Destination, Instruction, Scalar, Source, Touches};
 use crate::memory::Memory;
 use crate::order::{Clock, Places};
@@ -35,7 +40,7 @@ use crate::races::Races;
 use crate::registers::EXEC;
 use crate::shadow::{How, Toucher};
 use crate::target::Target;
-use crate::verdict::{Fault, Raised, Site, Step, Suspect};
+use crate::verdict::{Fault, Raised, Site, Step};
 use crate::wave::{State, Temporaries, Wave};
 
 /// Addresses of LDS and of scratch in flat accesses ("Flat address space", apertures).
@@ -70,10 +75,6 @@ pub(crate) struct Own {
     pub lds_places: Places,
     /// Waves that have signaled the next barrier.
     pub signals: u32,
-    /// Waves that have come to the next barrier, or have ended.
-    pub arrived: u64,
-    /// What waves read plainly before others touched it with atomics, by the wave that may yet explain it.
-    pub debts: Vec<(u32, Suspect)>,
 }
 
 /// A block whose waves are executed, and what it shares with others.
@@ -211,6 +212,12 @@ impl Block<'_> {
             }
             Action::WriteBackScalars => {
                 wave.order.scalar_store = None;
+                if wave.order.released.is_some() {
+                    self.begin_round(wave);
+                }
+                let clock = Rc::clone(&wave.order.clock);
+                self.memory.write_back_scalars(&self.toucher(wave, &clock));
+                wave.pending.scalar(at, 0, 0);
                 Ok(())
             }
             Action::WriteBack => {

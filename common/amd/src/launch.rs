@@ -1,6 +1,7 @@
 //! A launch: what is looked at before it begins, and the arguments that a kernel finds ("Kernel Dispatch" of LLVM's user guide).
 
 mod begin;
+mod judge;
 mod turns;
 
 use crate::error::LaunchError;

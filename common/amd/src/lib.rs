@@ -35,6 +35,7 @@ mod pending;
 mod program;
 mod races;
 mod random;
+mod readers;
 mod registers;
 mod shadow;
 mod source;

@@ -5,13 +5,13 @@ mod journal;
 mod lines;
 
 use self::journal::Journal;
+pub(crate) use self::lines::Line;
 use self::lines::Lines;
 use crate::bank::lanes::Places;
 use crate::bank::{Bank, Label, Loaded, Touching};
-use crate::races::LDS;
 use crate::shadow::{LAST_NUMBER, Shadow};
 use crate::variables::{Variables, buffer_place};
-use crate::verdict::{Access, Fault, Place};
+use crate::verdict::{Access, Fault, LDS, Place};
 
 /// The buffer of a launch's arguments.
 pub(crate) const ARGUMENTS: &str = "the kernel's arguments";
@@ -408,7 +408,7 @@ impl Memory {
         hint: &mut usize,
         to: &mut Touching<'_>,
         next: impl FnOnce(Option<u64>) -> Option<u64>,
-    ) -> Result<u64, Fault> {
+    ) -> Result<(u64, bool), Fault> {
         let offset = self.reach(address, bytes, Access::Atomic, hint)?;
         self.within_variables(offset, bytes, Access::Atomic, *hint)?;
         self.journal.save(&mut self.buffers, *hint, offset, bytes);

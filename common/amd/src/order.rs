@@ -6,12 +6,15 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::verdict::{Place, Suspect};
+use crate::readers::Suspect;
+use crate::verdict::Place;
 
 /// How many releases of a place are kept apart.
 const MOST_PARTS: usize = 64;
 /// What the counter of stores counts up to.
 const MOST_STORES: usize = 63;
+/// Of a release of several places.
+pub(crate) const SEVERAL_PLACES: u64 = u64::MAX;
 /// How many places a wave is remembered to have taken.
 const MOST_HELD: usize = 64;
 
@@ -25,6 +28,11 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// Whether it knows a number of its block and all smaller ones.
+    fn contains_all_to(&self, number: u32) -> bool {
+        number < self.end
+    }
+
     fn contains(&self, number: u32) -> bool {
         let wave = (number - self.start) % self.waves.max(1);
         number < self.end || self.heads.iter().any(|(of, head)| *of == wave && number <= *head)
@@ -59,9 +67,18 @@ impl Clock {
         self.0.is_empty()
     }
 
+    fn entry_of(&self, number: u32) -> Option<&Entry> {
+        let at = self.0.partition_point(|entry| entry.start <= number).checked_sub(1)?;
+        self.0.get(at).map(Rc::as_ref)
+    }
+
     pub fn contains(&self, number: u32) -> bool {
-        let at = self.0.partition_point(|entry| entry.start <= number);
-        at.checked_sub(1).and_then(|at| self.0.get(at)).is_some_and(|entry| entry.contains(number))
+        self.entry_of(number).is_some_and(|entry| entry.contains(number))
+    }
+
+    /// Whether all waves of a block come before up to a number of it.
+    pub fn contains_all_to(&self, number: u32) -> bool {
+        self.entry_of(number).is_some_and(|entry| entry.contains_all_to(number))
     }
 
     fn covers(&self, other: &Self) -> bool {
@@ -181,23 +198,39 @@ struct Acquired {
     far: bool,
 }
 
+/// What an access does to a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    Read,
+    Write,
+    Atomic,
+}
+
 /// What a wave knows, and what it owes to others.
 #[derive(Default)]
 pub(crate) struct Order {
     /// What comes before it.
     pub clock: Known,
     acquired: Vec<Acquired>,
-    /// Round in which the caches of its unit were invalidated, and in which those of scalars were.
+    /// Round in which the caches of its unit were invalidated.
     pub fresh: u32,
-    pub fresh_scalars: u32,
+    /// What came before the cache of scalars was: it holds nothing older of that.
+    pub scalars: Known,
     /// There are stores that other blocks may not see.
     pub unseen: bool,
     /// The last scalar store that was not written back: its instruction, and where it went.
     pub scalar_store: Option<(usize, Place)>,
+    /// What it has touched since it signaled a barrier, where it does not wait at once, or has not waited for by then: each place, how many bytes, and
+    /// how. The barrier does not order that.
+    pub signaled: bool,
+    pub early: Vec<(u64, usize, Touch)>,
     /// A write-back of the caches was begun.
     pub writing_back: bool,
     /// Of the wave's number.
     pub round: u32,
+    /// The place that it has released by an atomic and touched nothing since but that, if it is one. What it touches next is in another round: a wave that
+    /// asks for a lock again and again needs none for each time.
+    pub released: Option<u64>,
     /// Whether it has stored anything since the last barrier.
     pub stored: bool,
     /// Stores that were not waited for: their places and how wide each is.
@@ -258,6 +291,12 @@ impl Order {
         self.held.contains(&key)
     }
 
+    /// The cache of scalars holds nothing old any more of what is done, and of what others have released to the wave.
+    pub fn invalidate_scalars(&mut self, done: &Known) {
+        let released = self.acquired.iter().fold(Rc::clone(done), |all, one| Clock::merged(&all, &one.clock));
+        self.scalars = Clock::merged(&self.scalars, &released);
+    }
+
     /// Caches hold nothing old any more: those of the unit, or those behind them, or all.
     pub fn invalidate(&mut self, near: bool, far: bool) {
         self.acquired.retain_mut(|known| {
@@ -274,6 +313,7 @@ impl Order {
     pub fn meet(waves: &mut [&mut Self]) {
         let unseen = waves.iter().any(|order| order.unseen);
         let clock = waves.iter().fold(Known::default(), |all, order| Clock::merged(&all, &order.clock));
+        let scalars = waves.iter().fold(Known::default(), |all, order| Clock::merged(&all, &order.scalars));
         let mut acquired: Vec<Acquired> = Vec::new();
         for known in waves.iter_mut().flat_map(|order| order.acquired.drain(..)) {
             if !acquired.iter().any(|of| Rc::ptr_eq(&of.clock, &known.clock)) {
@@ -282,6 +322,8 @@ impl Order {
         }
         for order in waves {
             (order.unseen, order.clock, order.acquired) = (unseen, Rc::clone(&clock), acquired.clone());
+            // They share the cache of scalars.
+            order.scalars = Rc::clone(&scalars);
         }
     }
 }

@@ -177,9 +177,13 @@ impl Pending {
         self.scalar.entries.iter().all(|entry| entry.fixed)
     }
 
-    /// The same, and nothing of vector memory is.
+    pub fn has_no_vector(&self) -> bool {
+        self.vector.entries.is_empty()
+    }
+
+    /// Whether nothing of either is.
     pub fn has_only_arguments(&self) -> bool {
-        self.vector.entries.is_empty() && self.has_no_lds()
+        self.has_no_vector() && self.has_no_lds()
     }
 
     pub fn is_empty(&self) -> bool {

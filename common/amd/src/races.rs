@@ -5,17 +5,16 @@
 //! differs: compilers have several lanes write what each has computed, of rows that are not there as well, as Triton does. A write is met by a read that came before it, whose value may have
 //! been used meanwhile: the launch is executed once more, in the same order, with the values of such reads marked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::order::Known;
+use crate::readers::{Readers, Seen, watch};
 use crate::shadow::{How, Toucher};
-use crate::verdict::{Fault, Other, Place};
+use crate::verdict::{Fault, LDS, Met};
 use crate::watch::Watch;
 
 /// Words that a launch overwrites though others have read them; the next one is a fault at once.
 const MOST_WRITES: usize = 1 << 16;
-/// Set in the key of a place of LDS.
-pub(crate) const LDS: u64 = 1 << 63;
 
 /// Magnitudes that are hardly anything but FP32: small integers are denormals.
 const USUAL: std::ops::Range<f32> = 1e-18..1e18;
@@ -72,28 +71,6 @@ fn are_neighbours(one: u32, other: u32, few: u32) -> bool {
     usual(one) && usual(other) && one != other && one.abs_diff(other) <= few
 }
 
-/// Who met a fault, and where.
-#[derive(Clone, Debug)]
-pub(crate) struct Met {
-    pub fault: Fault,
-    pub block: [u32; 3],
-    pub wave: u32,
-    /// Index of the instruction.
-    pub at: usize,
-    pub lane: usize,
-}
-
-impl Met {
-    pub fn is_of_lds(&self) -> bool {
-        matches!(self.fault, Fault::Race { place: Place::Lds { .. }, .. })
-    }
-
-    /// Whether lanes of one instruction wrote different values.
-    pub fn is_of_lanes(&self) -> bool {
-        matches!(self.fault, Fault::Race { other: Other::Lane(_), .. })
-    }
-}
-
 /// A write of what others have read, with nothing that orders both.
 pub(crate) struct Overwrite {
     /// The word, and its bytes.
@@ -137,8 +114,14 @@ pub(crate) struct Races {
     pub open_side: Option<Side>,
     /// Numbers were begun anew, so that no other execution has the same ones.
     pub renumbered: bool,
-    /// A plain read of what atomics touch: where, and what it comes to if nothing explains it.
-    pub suspected: Option<(u64, Fault)>,
+    /// Plain reads of what atomics touch: what was found, and what it comes to if nothing explains it.
+    pub suspected: Vec<(Seen, Fault)>,
+    /// Words that atomics change behind plain reads that may have nothing to do with them.
+    pub contended: HashSet<u64>,
+    /// Who has read words of which an earlier execution has found that.
+    pub readers: Option<Box<Readers>>,
+    /// The wave that reads has signaled a barrier, and not waited for it.
+    pub early: bool,
     /// What the last read met.
     pub read: Option<Raced>,
     /// A write that is to be kept: the word, its bytes, and what it comes to.
@@ -158,13 +141,14 @@ pub(crate) struct Races {
 }
 
 impl Races {
-    /// Those of an execution that follows another one, in which these writes were found.
-    pub fn planned(planned: Vec<Overwrite>, planned_start: u32) -> Self {
+    /// Those of an execution that follows another one, in which these writes and contended words were found.
+    pub fn planned(planned: Vec<Overwrite>, planned_start: u32, contended: HashSet<u64>) -> Self {
         let mut by_key: HashMap<u64, Vec<usize>> = HashMap::new();
         for (at, overwrite) in planned.iter().enumerate() {
             by_key.entry(overwrite.key).or_default().push(at);
         }
-        Self { planned, planned_start, by_key, ..Self::default() }
+        let readers = (!contended.is_empty()).then(|| Box::new(Readers::of(contended)));
+        Self { planned, planned_start, by_key, readers, ..Self::default() }
     }
 
     /// Those of an execution in which values that races left open count as written.
@@ -189,6 +173,25 @@ impl Races {
     #[inline]
     pub fn has_planned(&self) -> bool {
         !self.by_key.is_empty() && !self.trusting
+    }
+
+    /// Whether each read has to be looked at.
+    #[inline]
+    pub fn asks_for_reads(&self) -> bool {
+        self.readers.is_some() || self.has_planned()
+    }
+
+    /// An atomic changes words behind plain reads that nothing orders before it.
+    pub fn contend(&mut self, key: u64, bytes: usize) {
+        if self.readers.is_none() {
+            (key..key + bytes as u64).step_by(4).for_each(|key| watch(&mut self.contended, key));
+        }
+    }
+
+    /// Whether the last access read anything that atomics touch.
+    #[inline]
+    pub fn has_read(&self) -> bool {
+        !self.suspected.is_empty() || self.readers.as_ref().is_some_and(|readers| readers.has_noted())
     }
 
     /// Whether the last access met anything.
@@ -217,8 +220,11 @@ impl Races {
         let mut bytes = 0;
         for at in self.by_key.get(&key).into_iter().flatten() {
             let overwrite = &self.planned[*at];
-            let meets = key & LDS == 0 || (overwrite.block..overwrite.end).contains(&number);
-            if meets && overwrite.toucher().against_reader(number).is_some() {
+            let is_of_block = (overwrite.block..overwrite.end).contains(&number);
+            let by = overwrite.toucher();
+            // Behind the next barrier, too, where the wave has signaled that.
+            let is_early = self.early && is_of_block && number < overwrite.span && by.comes_after(number);
+            if is_early || (key & LDS == 0 || is_of_block) && by.against_reader(number).is_some() {
                 bytes |= overwrite.bytes;
                 self.read.get_or_insert(Raced::Planned(*at));
             }

@@ -354,6 +354,9 @@ impl fmt::Display for Fault {
     }
 }
 
+/// Set in the key of a place of LDS.
+pub(crate) const LDS: u64 = 1 << 63;
+
 /// A fault while it is not yet known who met it.
 #[derive(Debug)]
 pub(crate) struct Raised {
@@ -366,14 +369,26 @@ pub(crate) struct Raised {
     pub block: Option<[u32; 3]>,
 }
 
-/// A plain read of what others touch with atomics: no fault if the wave goes on to a comparing atomic there, which finds a change.
-pub(crate) struct Suspect {
-    pub key: u64,
-    /// Who touched it.
+/// Who met a fault, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Met {
+    pub fault: Fault,
+    pub block: [u32; 3],
     pub wave: u32,
+    /// Index of the instruction.
     pub at: usize,
     pub lane: usize,
-    pub fault: Fault,
+}
+
+impl Met {
+    pub fn is_of_lds(&self) -> bool {
+        matches!(self.fault, Fault::Race { place: Place::Lds { .. }, .. })
+    }
+
+    /// Whether lanes of one instruction wrote different values.
+    pub fn is_of_lanes(&self) -> bool {
+        matches!(self.fault, Fault::Race { other: Other::Lane(_), .. })
+    }
 }
 
 impl Raised {
@@ -381,14 +396,10 @@ impl Raised {
         Box::new(Self { lane: Some(lane as u32), ..Self::of_wave(fault) })
     }
 
-    /// What was suspect, and nothing has explained.
-    pub fn suspected(Suspect { wave, at, lane, fault, .. }: Suspect) -> Box<Self> {
-        Box::new(Self { lane: Some(lane as u32), wave: Some(wave), at: Some(at), ..Self::of_wave(fault) })
-    }
-
-    /// What another wave met before.
-    pub fn of_other(fault: Fault, block: [u32; 3], wave: u32, at: usize) -> Box<Self> {
-        Box::new(Self { wave: Some(wave), at: Some(at), block: Some(block), ..Self::of_wave(fault) })
+    /// What was met before.
+    pub fn before(Met { fault, block, wave, at, lane }: Met) -> Box<Self> {
+        let lane = Some(lane as u32);
+        Box::new(Self { wave: Some(wave), at: Some(at), block: Some(block), lane, ..Self::of_wave(fault) })
     }
 
     /// Whether a value decided something that nobody wrote, or that a race left open.

@@ -4,9 +4,9 @@ use crate::matrix::Factors;
 use crate::number::Mode;
 use crate::order::Order;
 use crate::pending::Pending;
-use crate::races::Met;
 use crate::registers::{LANES, Registers, Vgpr};
 use crate::target::Target;
+use crate::verdict::Met;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {

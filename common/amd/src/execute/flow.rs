@@ -84,6 +84,7 @@ impl Block<'_> {
                     (wave.registers.scc, wave.registers.scc_poison) = (first, false);
                 }
                 self.own.signals += 1;
+                self.signal(wave);
                 Ok(())
             }
             // "{ 9'0, signalCnt.u7, 5'0, memberCnt.u7, 3'0, valid.u1 }"

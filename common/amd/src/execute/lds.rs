@@ -51,7 +51,7 @@ impl Lds {
         bytes: usize,
         to: &mut Touching<'_>,
         next: impl FnOnce(Option<u64>) -> Option<u64>,
-    ) -> Lane<u64> {
+    ) -> Lane<(u64, bool)> {
         let at = self.reach(offset, bytes, Access::Atomic)?;
         self.bank().atomic(at, bytes, to, next)
     }

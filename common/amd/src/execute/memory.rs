@@ -15,10 +15,9 @@ use super::{Block, Lane};
 use crate::bank::{Loaded, Touching};
 use crate::instruction::{Address, Memory};
 use crate::operations::memory::{Form, Kind, Space, Transposed};
-use crate::order::Known;
 use crate::pending::{LdsTouches, Pending};
 use crate::shadow::Toucher;
-use crate::verdict::{Fault, Place, Raised, Step, Use};
+use crate::verdict::{Access, Fault, Place, Raised, Step, Use};
 use crate::wave::{State, Wave};
 
 pub(super) use self::scalar::extended;
@@ -41,6 +40,13 @@ impl Block<'_> {
         let exec = wave.registers.exec();
         if self.races.watch.is_some() {
             self.watch(wave, memory, exec, at);
+        }
+        if wave.order.released.is_some() && exec != 0 {
+            self.behind_release(wave, memory, exec);
+        }
+        self.races.early = wave.order.signaled;
+        if wave.order.signaled {
+            self.note_early(wave, memory, exec);
         }
         if exec == 0 {
             self.note(wave, memory, [None, None], at);
@@ -205,7 +211,11 @@ impl Block<'_> {
         match to {
             To::Memory(address) => {
                 let mut touching = Touching { by: &by[0], starts: self.starts, races: self.races };
-                self.memory.load(address, bytes, &mut self.hint, &mut touching)
+                let mut loaded = self.memory.load(address, bytes, &mut self.hint, &mut touching)?;
+                if self.memory.is_soiled() {
+                    self.load_soiled((address, bytes), false, &by[0], &mut loaded);
+                }
+                Ok(loaded)
             }
             To::Lds(offset) => {
                 let mut touching = Touching { by: &by[1], starts: self.starts, races: self.races };
@@ -233,6 +243,9 @@ impl Block<'_> {
                     let used = Use::Store(self.memory.place(address));
                     return Err(Fault::Unwritten { used, origin: wave.origin.clone() });
                 }
+                if self.memory.is_soiled() {
+                    self.store_soiled((address, data.len()), Access::Write, false, &by[0])?;
+                }
                 let mut touching = Touching { by: &by[0], starts: self.starts, races: self.races };
                 self.memory.store(address, data, &mut self.hint, &mut touching)
             }
@@ -243,17 +256,6 @@ impl Block<'_> {
             To::Scratch(offset) => self.own.scratch.store(wave, lane, offset, data, poison),
             To::Swizzled(byte) => self.own.scratch.store_at(wave, byte, data, poison),
             To::Nowhere => Ok(()),
-        }
-    }
-
-    /// What a lane's access has met, if anything.
-    #[inline]
-    pub(super) fn settle(&mut self, wave: &mut Wave, lane: usize, by: &[Toucher<'_>; 2], clock: &Known) {
-        if self.races.suspected.is_some() {
-            self.suspect(wave, lane);
-        }
-        if self.races.has_met() {
-            self.raced(wave, lane, by, clock);
         }
     }
 }

@@ -1,20 +1,18 @@
 //! What atomics, waits and barriers order.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 use super::Block;
 use super::address::{Addresses, To, place};
 use super::memory::lanes_of;
-use crate::bank::block_of;
 use crate::instruction::Memory;
 use crate::operations::memory::{Kind, Space};
 use crate::order::{Clock, Entry, Known, Order};
-use crate::races::{LDS, Met, Raced, are_one_sum, largest_of, rounded_as};
+use crate::races::{Raced, are_one_sum, largest_of, rounded_as};
 use crate::registers::LANES;
 use crate::shadow::{BLOCK_NUMBERS, How, LAST_NUMBER, SPARE_ROUNDS, Toucher};
-use crate::verdict::{Access, Fault, Other, Place, Raised, Step, Suspect};
-use crate::wave::{State, Wave};
+use crate::verdict::{Access, Fault, LDS, Met, Other, Place, Raised, Step};
+use crate::wave::Wave;
 
 impl To {
     /// What a place that others reach is called among places, and whether it is in LDS.
@@ -36,49 +34,6 @@ fn key_space(key: u64) -> To {
 }
 
 impl Block<'_> {
-    /// # Errors
-    /// The wave read what others touch with atomics, and nothing since has made that right.
-    pub(super) fn explained(&mut self, wave: &mut Wave) -> Step {
-        self.own.arrived |= 1 << wave.number;
-        if !wave.order.suspects.is_empty() {
-            return Err(Raised::suspected(wave.order.suspects.swap_remove(0)));
-        }
-        match self.own.debts.iter().position(|(of, _)| *of == wave.number) {
-            Some(found) => {
-                let (_, suspect) = self.own.debts.swap_remove(found);
-                Err(Raised::suspected(suspect))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// A wave goes on to an atomic of so many bytes where it had read: that finds what has changed since.
-    pub(super) fn explain(&mut self, wave: &mut Wave, (key, bytes): (u64, usize), returns: bool) {
-        // A scalar load of two dwords is suspect in each.
-        let is_other = |suspect: &Suspect| !(key..key + bytes as u64).contains(&suspect.key);
-        wave.order.suspects.retain(is_other);
-        self.own.debts.retain(|(of, suspect)| *of != wave.number || is_other(suspect));
-        if returns {
-            wave.order.hold(key);
-        }
-    }
-
-    /// An atomic has met a plain read of another wave, which may yet explain it.
-    ///
-    /// # Errors
-    /// It can not any more.
-    pub(super) fn accuse(&mut self, wave: &Wave, lane: usize) -> Step {
-        let Some((key, fault)) = self.races.suspected.take() else { return Ok(()) };
-        match fault {
-            Fault::Race { other: Other::Wave(of), .. } if self.own.arrived >> of & 1 == 0 => {
-                let (at, wave) = (wave.at.saturating_sub(1), wave.number);
-                self.own.debts.push((of, Suspect { key, wave, at, lane, fault }));
-                Ok(())
-            }
-            fault => Err(Raised::at(lane, fault)),
-        }
-    }
-
     /// A store to a place that the wave holds: one that releases it, as of a lock, or another one.
     pub(super) fn holding<'c>(
         &self,
@@ -152,8 +107,13 @@ impl Block<'_> {
     /// All that comes before a wave, and what it has done itself.
     pub(super) fn done(&self, wave: &Wave) -> Known {
         let toucher = self.toucher(wave, &wave.order.clock);
-        let heads = vec![(wave.number, toucher.number)];
-        let own = Clock::of(Entry { start: self.own.start, end: toucher.span, waves: self.own.waves, heads });
+        self.before(wave, vec![(wave.number, toucher.number)])
+    }
+
+    /// All that comes before a wave, with some heads of waves of its block.
+    fn before(&self, wave: &Wave, heads: Vec<(u32, u32)>) -> Known {
+        let end = self.toucher(wave, &wave.order.clock).span;
+        let own = Clock::of(Entry { start: self.own.start, end, waves: self.own.waves, heads });
         Clock::merged(&wave.order.clock, &own)
     }
 
@@ -172,12 +132,30 @@ impl Block<'_> {
         own.round + 3 < rounds
     }
 
+    /// A wave goes on to an access behind a release: that is not what it has released, but for atomics at that very place, and loads that leave no mark.
+    #[cold]
+    pub(super) fn behind_release(&mut self, wave: &mut Wave, memory: &Memory, exec: u64) {
+        let leaves_no_mark = memory.sync && matches!(memory.kind, Kind::Load { .. });
+        if !leaves_no_mark && self.only_atomic(wave, memory, exec) != wave.order.released {
+            self.begin_round(wave);
+        }
+    }
+
+    /// The place of an atomic of a single lane.
+    fn only_atomic(&self, wave: &Wave, memory: &Memory, exec: u64) -> Option<u64> {
+        let is_one = exec.is_power_of_two() && matches!(memory.kind, Kind::Atomic { .. });
+        let addresses = if is_one { self.addresses(wave, memory, exec).ok()? } else { return None };
+        let to = self.resolve(memory, &addresses, exec.trailing_zeros() as usize, 4);
+        place(to, memory.offset).key().map(|(key, _)| key)
+    }
+
     /// What a wave does from now on is behind what it has released.
     pub(super) fn begin_round(&mut self, wave: &mut Wave) {
         if self.has_round() {
             self.own.round += 1;
             wave.order.round = self.own.round;
         }
+        wave.order.released = None;
     }
 
     /// Caches hold nothing old any more. What any wave writes from now on has a later number.
@@ -192,9 +170,12 @@ impl Block<'_> {
         }
     }
 
+    /// The cache of scalars holds nothing old any more. What the wave itself has stored and not waited for may still be on its way.
     pub(super) fn invalidate_scalars(&mut self, wave: &mut Wave) {
-        self.begin_floor();
-        wave.order.fresh_scalars = self.own.round;
+        let has_waited = wave.pending.has_no_vector() && wave.order.stores().is_empty();
+        let known = if has_waited { self.done(wave) } else { self.before(wave, Vec::new()) };
+        wave.order.invalidate_scalars(&known);
+        self.begin_round(wave);
     }
 
     /// What any wave does from now on has a later number.
@@ -203,26 +184,6 @@ impl Block<'_> {
             self.own.round += 1;
             self.own.floor = self.own.round;
         }
-    }
-
-    /// What a scalar load finds at an address may be what was there before somebody wrote it: that is in no cache of scalars as it is. Who finds it:
-    /// the load, or one that came before. A load that `races` finds nothing by that, though others may.
-    pub(super) fn stale_scalar(&mut self, wave: &Wave, address: u64, by: &Toucher<'_>, races: bool) -> Option<Met> {
-        let writer = self.memory.writer(address);
-        let own = &*self.own;
-        let is_of_block = (own.start..own.end).contains(&writer);
-        let of_wave = writer.wrapping_sub(own.start) % own.waves;
-        let fresh = own.start + wave.order.fresh_scalars * own.waves;
-        let emptied = if is_of_block { writer < fresh } else { wave.order.fresh_scalars != 0 };
-        let met = (!races && writer >= self.launch_start && !emptied).then(|| {
-            let other = if is_of_block { Other::Wave(of_wave) } else { Other::Block(block_of(self.starts, writer)) };
-            let fault = Fault::Stale { place: self.memory.place(address), other, missing: "s_dcache_inv" };
-            Met { fault, block: own.id, wave: wave.number, at: wave.at.saturating_sub(1), lane: 0 }
-        });
-        // What the block itself stores may be on its way behind a barrier that is enough for loads of vectors.
-        let of_block = met.is_some() && is_of_block;
-        let found = self.memory.load_scalars(address, by, met.clone().filter(|_| !of_block));
-        if of_block { met } else { found }
     }
 
     /// Notes what a lane's access met that nothing orders: a value that a race left open, or words that others have read.
@@ -254,15 +215,14 @@ impl Block<'_> {
         if self.own.round + 3 >= (self.own.end - self.own.start).min(BLOCK_NUMBERS) / self.own.waves {
             self.move_on(waves)?;
         }
-        let ended = waves.iter().filter(|wave| wave.state == State::Ended);
-        self.own.arrived = ended.fold(0, |all, wave| all | 1 << wave.number);
         (self.own.round, self.own.signals) = (self.own.round + 1, 0);
         self.own.span = self.own.round;
         let mut orders: Vec<&mut Order> = waves.iter_mut().map(|wave| &mut wave.order).collect();
-        orders.iter_mut().for_each(|order| (order.round, order.stored) = (self.own.round, false));
+        orders.iter_mut().for_each(|order| (order.round, order.stored, order.released) = (self.own.round, false, None));
         Order::meet(&mut orders);
         for wave in waves {
             self.carry_over(wave);
+            (wave.order.signaled, wave.order.early) = (false, Vec::new());
         }
         Ok(())
     }
@@ -277,7 +237,7 @@ impl Block<'_> {
         for wave in waves.iter_mut() {
             let order = &mut wave.order;
             order.clock = Clock::merged(&order.clock, &known);
-            (order.fresh, order.fresh_scalars) = (0, order.fresh_scalars.min(1));
+            order.fresh = 0;
         }
         self.races.ends.insert(own.start, own.end);
         own.start = self.memory.numbers;
@@ -286,35 +246,6 @@ impl Block<'_> {
         (own.round, own.span, own.floor) = (0, 0, 0);
         self.starts.push((own.start, own.id));
         Ok(())
-    }
-
-    /// What a wave has not waited for in LDS is not ordered by the barrier: it reaches into what comes behind it. So do its stores, where
-    /// the waves of a block are on two units with caches of their own.
-    fn carry_over(&mut self, wave: &Wave) {
-        let clock = Rc::clone(&wave.order.clock);
-        let by = self.toucher(wave, &clock);
-        for (places, bytes) in wave.order.stores() {
-            places.iter().for_each(|address| self.memory.carry_over(*address, *bytes, &by));
-        }
-        let by = self.lds_toucher(wave, &clock);
-        let length = self.own.lds.bytes.len();
-        for touch in wave.pending.lds_touches() {
-            for lane in (0..64).filter(|lane| touch.exec >> lane & 1 == 1) {
-                let offset = touch.offsets[lane] as usize;
-                if offset + touch.bytes as usize <= length {
-                    // A conflict is another wave's, which has seen it or will.
-                    let _other = self.own.lds.shadow.touch(length, offset, touch.bytes as usize, touch.write, &by);
-                }
-            }
-        }
-    }
-
-    /// A read that is suspect until its wave goes on to a comparing atomic there.
-    pub(super) fn suspect(&mut self, wave: &mut Wave, lane: usize) {
-        if let Some((key, fault)) = self.races.suspected.take() {
-            let at = wave.at.saturating_sub(1);
-            wave.order.suspects.push(Suspect { key, wave: wave.number, at, lane, fault });
-        }
     }
 
     /// A wave as memory and LDS see it.

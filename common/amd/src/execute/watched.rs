@@ -5,7 +5,7 @@ use super::address::place;
 use super::memory::lanes_of;
 use crate::instruction::Memory;
 use crate::operations::memory::Kind;
-use crate::races::LDS;
+use crate::verdict::LDS;
 use crate::wave::Wave;
 
 impl Block<'_> {

@@ -1,4 +1,4 @@
-//! The order in which blocks and waves run, and what of an execution has to be looked at again.
+//! The order in which blocks and waves run.
 //!
 //! A block runs until it has ended, or for a while: one that waits for others is left for as long as it takes to begin them, and goes on in
 //! turns with all that are under way.
@@ -13,11 +13,10 @@ use crate::instruction::{Action, Instruction};
 use crate::memory::Memory;
 use crate::operations::memory::Kind;
 use crate::order::Places;
-use crate::races::{Met, Overwrite, Races, Side};
+use crate::races::{Races, Side};
 use crate::random::Random;
 use crate::shadow::{LAST_NUMBER, SPARE_ROUNDS};
-use crate::verdict::{Failure, Fault, Missing, NOBODYS_ATOMIC, Other, Place, Raised, Use, Verdict};
-use crate::watch::Watch;
+use crate::verdict::{Fault, Met, Missing, NOBODYS_ATOMIC, Other, Place, Raised, Use};
 use crate::wave::{State, Temporaries, Wave};
 
 /// Bit of COMPUTE_PGM_RSRC1: a block's waves are on both units of a pair.
@@ -32,17 +31,17 @@ const BLOCK_TURN: u64 = 1 << 18;
 const MOST_WAVES: usize = 1024;
 
 /// What met a fault: the wave, the instruction, and the first race that left something open which the wave has read, or any wave.
-struct Stopped {
-    block: [u32; 3],
-    wave: u32,
-    at: usize,
-    raised: Box<Raised>,
-    raced: Option<Met>,
-    first: Option<Met>,
+pub(super) struct Stopped {
+    pub block: [u32; 3],
+    pub wave: u32,
+    pub at: usize,
+    pub raised: Box<Raised>,
+    pub raced: Option<Met>,
+    pub first: Option<Met>,
 }
 
 /// Whether the first value that nobody wrote came from LDS.
-fn is_of_lds(fault: &Fault) -> bool {
+pub(super) fn is_of_lds(fault: &Fault) -> bool {
     match fault {
         Fault::Unwritten { used: Use::Store(Place::Lds { .. }), origin: Some(origin) } if origin == NOBODYS_ATOMIC => {
             true
@@ -63,13 +62,13 @@ struct Resident {
 }
 
 /// One execution of a launch.
-struct Run<'a> {
+pub(super) struct Run<'a> {
     prepared: &'a Prepared<'a>,
     options: &'a Options,
     random: Random,
-    races: Races,
+    pub races: Races,
     starts: Vec<(u32, [u32; 3])>,
-    launch_start: u32,
+    pub launch_start: u32,
     places: Places,
     temporaries: Box<Temporaries>,
     counts: Vec<u64>,
@@ -82,104 +81,6 @@ struct Run<'a> {
 }
 
 impl Prepared<'_> {
-    pub(super) fn run(&self, memory: &mut Memory, options: &Options) -> Result<Report, Failure> {
-        let mut done = self.judge(memory, options);
-        if let (Err(Failure::Verdict(verdict)), None) = (&mut done, options.without) {
-            self.name_other(memory, options, verdict);
-        }
-        memory.settle();
-        done
-    }
-
-    /// Names the instruction of the other side of a race, which another execution finds.
-    fn name_other(&self, memory: &mut Memory, options: &Options, verdict: &mut Verdict) {
-        let (Some(place), Some(site)) = (Watch::place(&verdict.fault), &verdict.instruction) else { return };
-        let (Some(key), Some(at)) = (memory.key_of(place), self.code.index_of(site.address)) else { return };
-        memory.undo();
-        let watch = Watch::new(key, verdict.block, verdict.wave, at, verdict.fault.clone());
-        let mut run = Run::new(self, memory, options, Races::watching(watch));
-        // It ends as the first one did, or does not: what is used of a value that a race left open is not looked at.
-        let _stopped = run.run(memory);
-        let found = run.races.watch.and_then(|watch| watch.other());
-        if let (Fault::Race { by, .. }, Some(at)) = (&mut verdict.fault, found) {
-            *by = Some(Box::new(self.code.site(at)));
-        }
-    }
-
-    /// Executes the launch, and again where it is not known whether a race matters.
-    fn judge(&self, memory: &mut Memory, options: &Options) -> Result<Report, Failure> {
-        let mut first = Run::new(self, memory, options, Races::default());
-        let done = first.run(memory);
-        let found = std::mem::take(&mut first.races.found);
-        let stopped = match done {
-            Ok(()) if found.is_empty() => return Ok(first.report()),
-            Ok(()) => None,
-            Err(stopped) if stopped.raised.is_unwritten() && (stopped.first.is_some() || !found.is_empty()) => {
-                Some(stopped)
-            }
-            Err(stopped) => return Err(self.verdict(*stopped)),
-        };
-        memory.undo();
-        match stopped {
-            // Are the values used that were overwritten behind the back of whoever had read them?
-            None => {
-                let mut second = Run::new(self, memory, options, Races::planned(found, first.launch_start));
-                let Err(stopped) = second.run(memory) else { return Ok(second.report()) };
-                let raced = stopped.raced.clone().or(stopped.first.clone()).filter(|_| stopped.raised.is_unwritten());
-                Err(raced.map_or_else(|| self.verdict(*stopped), |met| self.race(met)))
-            }
-            Some(stopped) => Err(self.unwritten(memory, options, *stopped, (found, first.launch_start))),
-        }
-    }
-
-    /// A value decided something that nobody wrote: or did a race leave it open?
-    fn unwritten(
-        &self,
-        memory: &mut Memory,
-        options: &Options,
-        mut stopped: Stopped,
-        (found, start): (Vec<Overwrite>, u32),
-    ) -> Failure {
-        // Waves that run ahead in LDS find what nobody wrote as well as what nothing orders.
-        let run_ahead = |met: &mut Met| met.is_of_lds() && !met.is_of_lanes();
-        if let (true, Some(met)) = (is_of_lds(&stopped.raised.fault), stopped.first.take_if(run_ahead)) {
-            return self.race(met);
-        }
-        if !found.is_empty() && stopped.raced.is_none() {
-            // Perhaps somebody wrote it later.
-            let again = Run::new(self, memory, options, Races::planned(found, start)).run(memory);
-            if let Some(met) = again.err().and_then(|stopped| stopped.raced) {
-                return self.race(met);
-            }
-            memory.undo();
-        }
-        let Some(met) = stopped.raced.take().or(stopped.first.take()) else { return self.verdict(stopped) };
-        let place = |of: &Stopped| (of.block, of.wave, of.at);
-        match Run::new(self, memory, options, Races::trusting()).run(memory) {
-            Err(again) if again.raised.is_unwritten() && place(&again) == place(&stopped) => self.verdict(stopped),
-            _ => self.race(met),
-        }
-    }
-
-    fn race(&self, met: Met) -> Failure {
-        let Met { fault, block, wave, at, lane } = met;
-        self.verdict(Stopped { block, wave, at, raised: Raised::at(lane, fault), raced: None, first: None })
-    }
-
-    fn verdict(&self, stopped: Stopped) -> Failure {
-        let Stopped { block, wave, at, raised, .. } = stopped;
-        let at = raised.at.unwrap_or(at);
-        let left = matches!(raised.fault, Fault::LeftCode { .. }) && at >= self.code.instructions.len();
-        Failure::Verdict(Box::new(Verdict {
-            kernel: self.kernel.name.clone(),
-            fault: raised.fault,
-            instruction: (!left).then(|| self.code.site(at)),
-            block: raised.block.unwrap_or(block),
-            wave: raised.wave.unwrap_or(wave),
-            lane: raised.lane,
-        }))
-    }
-
     fn scratch(&self) -> Scratch {
         let lane_bytes = u64::from(self.kernel.lane_scratch()).next_multiple_of(4);
         let wave_bytes = (lane_bytes * u64::from(self.kernel.lanes)).next_multiple_of(SCRATCH_GRANULE);
@@ -189,7 +90,7 @@ impl Prepared<'_> {
 }
 
 impl<'a> Run<'a> {
-    fn new(prepared: &'a Prepared<'a>, memory: &mut Memory, options: &'a Options, mut races: Races) -> Self {
+    pub fn new(prepared: &'a Prepared<'a>, memory: &mut Memory, options: &'a Options, mut races: Races) -> Self {
         memory.renumber();
         memory.forget_lines(prepared.code.prefetches);
         races.start = memory.numbers;
@@ -212,7 +113,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn report(&self) -> Report {
+    pub fn report(&self) -> Report {
         let prepared = self.prepared;
         let blocks = prepared.launch.grid.iter().map(|size| u64::from(*size)).product();
         let executed_ones = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
@@ -249,7 +150,7 @@ impl<'a> Run<'a> {
         all.filter_map(guarded).collect()
     }
 
-    fn run(&mut self, memory: &mut Memory) -> Result<(), Box<Stopped>> {
+    pub fn run(&mut self, memory: &mut Memory) -> Result<(), Box<Stopped>> {
         let mut blocks = all_blocks(self.prepared.launch.grid);
         self.random.shuffle(&mut blocks);
         let mut blocks: VecDeque<[u32; 3]> = blocks.into();

@@ -369,6 +369,11 @@ impl Atomic {
         matches!(self, Self::CompareSwap | Self::CompareSwapFloat | Self::MaskedOr | Self::Wrap)
     }
 
+    /// Whether that is what memory is compared with.
+    pub fn compares(self) -> bool {
+        matches!(self, Self::CompareSwap | Self::CompareSwapFloat)
+    }
+
     /// Whether one lane does it for all, whose data is their number.
     pub fn counts_lanes(self) -> bool {
         matches!(self, Self::Append | Self::Consume)

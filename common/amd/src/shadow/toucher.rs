@@ -57,6 +57,8 @@ pub(crate) enum Conflict {
         wrote: bool,
     },
     Blocks,
+    /// Somebody among several readers, of which the mark has the last one: who they all are is to be found out. The touch is noted.
+    Unsure,
     /// A barrier or an atomic orders it, but caches may hold what was there before.
     Stale {
         wave: u32,
@@ -75,7 +77,7 @@ impl Conflict {
     pub fn wrote(self) -> bool {
         match self {
             Self::Wave { wrote, .. } | Self::Block { wrote, .. } => wrote,
-            Self::Waves | Self::Blocks => false,
+            Self::Waves | Self::Blocks | Self::Unsure => false,
             Self::Stale { .. } => true,
         }
     }
@@ -83,7 +85,7 @@ impl Conflict {
     pub fn other(self, block_of: impl Fn(u32) -> [u32; 3]) -> Other {
         match self {
             Self::Wave { wave, .. } | Self::Stale { wave } => Other::Wave(wave),
-            Self::Waves => Other::Waves,
+            Self::Waves | Self::Unsure => Other::Waves,
             Self::Block { number, .. } => Other::Block(block_of(number)),
             Self::Blocks => Other::Blocks,
         }
@@ -105,7 +107,7 @@ impl<'a> Toucher<'a> {
     }
 
     /// Whether nothing orders a touch of that number, of this launch or an earlier one, before this one.
-    fn is_unordered(self, number: u32) -> bool {
+    pub(crate) fn is_unordered(self, number: u32) -> bool {
         number >= self.launch
             && !self.is_own(number)
             && (!self.is_of_block(number) || number >= self.span)
@@ -136,7 +138,7 @@ impl<'a> Toucher<'a> {
 
     pub(crate) fn against_reader(self, reader: u32) -> Option<Conflict> {
         let number = reader & NUMBER;
-        // Of several, the last stands for all.
+        // Of several, the last stands for all: see [`Self::is_unsure`].
         if number < self.launch || reader == self.number || self.clock.contains(number) {
             None
         } else if reader & BLOCKS != 0 {
@@ -151,6 +153,16 @@ impl<'a> Toucher<'a> {
             let wave = (number - self.block) % self.waves;
             (!self.is_own(number)).then_some(Conflict::Wave { wave, wrote: false })
         }
+    }
+
+    /// Whether some of several readers may not come before this touch, though the last one does.
+    fn is_unsure(self, reader: u32) -> bool {
+        let number = reader & NUMBER;
+        let of_block = self.is_of_block(number) && number < self.span || self.clock.contains_all_to(number);
+        reader & (WAVES | BLOCKS) != 0
+            && number >= self.launch
+            && self.clock.contains(number)
+            && (reader & BLOCKS != 0 || !of_block)
     }
 
     fn joined(self, reader: u32) -> u32 {
@@ -221,7 +233,8 @@ impl<'a> Toucher<'a> {
             if write && self.how == How::Held && self.is_own(number) {
                 mark[WRITER] = self.number;
                 lists.remove(&at);
-                return self.against_reader(mark[READER]).and_then(|conflict| met(conflict, false));
+                let unsure = || self.is_unsure(mark[READER]).then_some(Conflict::Unsure);
+                return self.against_reader(mark[READER]).or_else(unsure).and_then(|conflict| met(conflict, false));
             }
             let releases = write && self.how == How::Sync { handed: true };
             if self.how == How::Atomic || releases {
@@ -264,19 +277,20 @@ impl<'a> Toucher<'a> {
             How::Sync { .. } if !write => return None,
             _ => {}
         }
-        if mark[READER] != self.number {
+        let reader = mark[READER];
+        if reader != self.number {
             if write {
-                if let Some(conflict) = self.against_reader(mark[READER]) {
+                if let Some(conflict) = self.against_reader(reader) {
                     return met(conflict, false);
                 }
             } else {
-                mark[READER] = self.joined(mark[READER]);
+                mark[READER] = self.joined(reader);
             }
         }
         if write {
             mark[WRITER] = self.number;
         }
-        None
+        if self.is_unsure(reader) { met(Conflict::Unsure, false) } else { None }
     }
 
     /// An atomic that only writes: it meets those who read or wrote plainly.
@@ -292,6 +306,7 @@ impl<'a> Toucher<'a> {
         if let Some(conflict) = written.or_else(read) {
             return Some(Met { at, conflict, atomic: false });
         }
+        let unsure = self.is_unsure(mark[READER]).then_some(Met { at, conflict: Conflict::Unsure, atomic: false });
         if writer & ATOMIC != 0 {
             mark[WRITER] = self.number | ATOMIC | self.listed(writer, lists, at);
         } else {
@@ -302,20 +317,25 @@ impl<'a> Toucher<'a> {
                 lists.insert(at, vec![writer | PLAIN]);
             }
         }
-        None
+        unsure
     }
 
-    /// The one wave that read a place plainly before this atomic, and that nothing orders. What the wave itself read is explained by it.
+    /// Who may have read a place plainly before this atomic, with nothing that orders that: another wave, or several of which the mark has the last one.
+    /// So may the wave itself, whose read others meet: a plain store has this atomic to meet in its place.
     fn after_reader(self, mark: &mut Mark) -> Option<Conflict> {
-        let reader = mark[READER];
-        if reader & (WAVES | BLOCKS) != 0 {
-            return None;
-        }
-        if self.is_own(reader) {
+        let (reader, number) = (mark[READER], mark[READER] & NUMBER);
+        if number < self.launch {
+            None
+        } else if reader & (WAVES | BLOCKS) != 0 {
+            // That the last one comes before says nothing of the others, but at a barrier.
+            let is_before = reader & BLOCKS == 0 && self.is_of_block(number) && number < self.span;
+            (!is_before).then_some(Conflict::Unsure)
+        } else if self.is_own(number) {
             mark[READER] = 0;
-            return None;
+            Some(Conflict::Unsure)
+        } else {
+            self.against_reader(reader)
         }
-        self.against_reader(reader)
     }
 
     /// Notes in the list of a place who touched it with atomics that do not come before this one; the flag that says that there are some.

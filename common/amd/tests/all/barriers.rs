@@ -1,8 +1,8 @@
 //! Lanes that do not come to a barrier: those that have returned are no fault, those that go on are.
 
-use bluefin_amd::{Fault, Memory, Missing, Target};
+use bluefin_amd::{Fault, Memory, Missing, Place, Target};
 
-use crate::bodies::{PRELUDE, each, passes, races};
+use crate::bodies::{PRELUDE, each, each_of, passes, races};
 use crate::support::{Arguments, Tools, dwords, launch, run, verdict};
 
 /// Threads from the 200th on return, which is neither a whole wave of 64 lanes nor one of 32.
@@ -127,4 +127,30 @@ fn barriers_of_two_parts_are_as_others() {
     assert!((0..200).zip(dwords(&memory, out, 200)).all(|(t, found)| found == t ^ 1));
     let found = verdict(&program, &mut memory, &launch("goes_on", 1, 256, &arguments));
     assert!(is_divergent(&found.fault), "{found}");
+}
+
+/// What a wave does between the two parts is not behind the barrier for others, nor before it.
+#[test]
+fn the_two_parts_of_a_barrier_order_nothing_between_them() {
+    let body = |before: &str, between: &str| {
+        format!(
+            "SHARED unsigned s[256]; s[t] = 1000 + t; barrier(); unsigned v = 0; {before} \
+             asm volatile(\"s_wait_dscnt 0x0\" ::: \"memory\"); __builtin_amdgcn_s_barrier_signal(-1); {between} \
+             asm volatile(\"s_wait_dscnt 0x0\" ::: \"memory\"); __builtin_amdgcn_s_barrier_wait(-1);"
+        )
+    };
+    let is_race = |fault: &Fault| matches!(fault, Fault::Race { place: Place::Lds { .. }, .. });
+    let check = |before: &str, between: &str, then: &str, is_right: bool| {
+        each_of(&["gfx1201"], &format!("{} {then}", body(before, between)), 1, |done| match done {
+            Ok(found) => assert!(is_right && found[3] != 0, "{before} {between}"),
+            Err(verdict) => assert!(!is_right && is_race(&verdict.fault), "{before} {between}: {verdict}"),
+        });
+    };
+    let (store, read) = ("s[t] = in[t] + 1;", "v = s[255 - t]; asm volatile(\"\" : \"+v\"(v));");
+    let (reads, stores) = ("out[t] = s[255 - t];", "s[t] = 5; out[t] = v;");
+    check(store, "", reads, true);
+    check("", store, reads, false);
+    check(read, "", stores, true);
+    check("", read, stores, false);
+    check("", "v = in[t] + s[t]; words[t] = v;", reads, true);
 }

@@ -31,10 +31,25 @@ pub fn each_if(
     blocks: u32,
     mut then: impl FnMut(&'static Target, u64, Result<Vec<u32>, Verdict>),
 ) {
+    each_among(targets(), spreads, body, blocks, &mut then);
+}
+
+/// Of targets with these names alone.
+pub fn each_of(names: &[&str], body: &str, blocks: u32, mut then: impl FnMut(Result<Vec<u32>, Verdict>)) {
+    each_among(names.iter().filter_map(|name| Target::named(name)), false, body, blocks, &mut |_, _, done| then(done));
+}
+
+fn each_among(
+    targets: impl Iterator<Item = &'static Target>,
+    spreads: bool,
+    body: &str,
+    blocks: u32,
+    then: &mut impl FnMut(&'static Target, u64, Result<Vec<u32>, Verdict>),
+) {
     let Some(tools) = Tools::find() else { return };
     let source =
         format!("{PRELUDE}GLOBAL void f(unsigned* out, const unsigned* in, unsigned* words) {{ THREAD; {body} }}");
-    for target in targets() {
+    for target in targets {
         let program = tools.program(&source, target);
         for seed in 0..4 {
             let mut memory = Memory::new();

@@ -13,6 +13,7 @@ mod open;
 mod order;
 mod protocols;
 mod rarer;
+mod readers;
 mod samples;
 mod scalars;
 mod sides;

@@ -2,7 +2,7 @@
 
 use bluefin_amd::{Fault, Place};
 
-use crate::bodies::{each, passes, races};
+use crate::bodies::{each, each_of, passes, races};
 
 fn in_memory(fault: &Fault) -> bool {
     matches!(fault, Fault::Race { place: Place::Buffer { .. }, .. } | Fault::Stale { place: Place::Buffer { .. }, .. })
@@ -68,6 +68,92 @@ fn a_scalar_load_behind_an_acquire_finds_what_is_new_if_no_other_came_before() {
         let elsewhere = body.replace("if (t == 0) {", "if (b == 2) { ONE } else if (t == 0) {").replace("ONE", early);
         races(&elsewhere.replace("EARLY", ""), 3, stale);
     });
+}
+
+/// However often a block has asked for a lock meanwhile.
+#[test]
+fn what_is_stored_behind_a_release_is_not_handed_over_after_many_others() {
+    let body = r#"if (t == 0) {
+            if (b == 0) { __hip_atomic_store(&words[7], 1u, __ATOMIC_RELEASE, AGENT); unsigned x = 0;
+                for (int i = 0; i < 50000; ++i) x += __hip_atomic_load(&words[30], __ATOMIC_RELAXED, AGENT) + 1;
+                out[10] = x; __hip_atomic_fetch_add(&words[6], 1u, __ATOMIC_RELEASE, AGENT); }
+            if (b == 1) { words[8] = 5; unsigned one = 1;
+                while (!__hip_atomic_load(&words[7], __ATOMIC_ACQUIRE, AGENT));
+                while (!__hip_atomic_compare_exchange_strong(&words[6], &one, 2u, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED, AGENT)) one = 1;
+                BEFORE __hip_atomic_fetch_add(&words[11], 1u, __ATOMIC_RELEASE, AGENT); BEHIND }
+            if (b == 2) { while (!__hip_atomic_fetch_add(&words[11], 0u, __ATOMIC_ACQUIRE, AGENT)); out[0] = words[10]; }
+        }"#;
+    let store = "words[10] = 3;";
+    passes(&body.replace("BEFORE", store).replace("BEHIND", ""), 3, |found| found[0] == 3);
+    races(&body.replace("BEFORE", "").replace("BEHIND", store), 3, in_memory);
+}
+
+/// What was handed over before the cache of scalars was emptied is new in it, and nothing else.
+#[test]
+fn a_cache_of_scalars_is_emptied_behind_what_it_is_to_have() {
+    let body = r#"unsigned v = 0; if (t == 0) {
+            if (b == 0) { words[64] = 31; __hip_atomic_store(&words[0], 1u, __ATOMIC_RELEASE, AGENT); }
+            else { FIRST asm volatile("LOAD %0, %1, 0x0\ns_waitcnt lgkmcnt(0)" : "=s"(v) : "s"(words + 65) : "memory");
+                while (!__hip_atomic_load(&words[0], __ATOMIC_ACQUIRE, AGENT)); THEN
+                asm volatile("LOAD %0, %1, 0x0\ns_waitcnt lgkmcnt(0)" : "=s"(v) : "s"(words + 64) : "memory"); out[b] = v; }
+        }"#;
+    let stale = |fault: &Fault| matches!(fault, Fault::Stale { missing: "s_dcache_inv", .. });
+    let empty = "asm volatile(\"s_dcache_inv\" ::: \"memory\");";
+    each_load(body, |body| {
+        passes(&body.replace("FIRST", "").replace("THEN", empty), 3, |found| found[1..3] == [31, 31]);
+        races(&body.replace("FIRST", empty).replace("THEN", ""), 3, stale);
+    });
+    // Another wave of the block does it for all, behind a barrier or too early.
+    let waves = r#"unsigned v = 0; asm volatile("LOAD %0, %1, 0x0\ns_waitcnt lgkmcnt(0)" : "=s"(v) : "s"(words + 65) : "memory");
+        barrier(); BEFORE if (t == 128) words[64] = 31; barrier(); BEHIND barrier();
+        asm volatile("LOAD %0, %1, 0x0\ns_waitcnt lgkmcnt(0)" : "=s"(v) : "s"(words + 64) : "memory"); out[t] = v;"#;
+    each_load(waves, |body| {
+        let by_one = format!("if (t < 64) {empty}");
+        passes(&body.replace("BEFORE", "").replace("BEHIND", &by_one), 1, |found| found[..256] == [31; 256]);
+        races(&body.replace("BEFORE", &by_one).replace("BEHIND", ""), 1, stale);
+    });
+}
+
+/// Two dwords that several waves have counted up, loaded for the first time behind all of them.
+#[test]
+fn a_line_that_several_have_written_is_new_at_its_first_load() {
+    let body = r#"__hip_atomic_fetch_add(&words[64 + t % 2], 1u, __ATOMIC_RELAXED, AGENT); SHARED unsigned last;
+        barrier(); if (t == 0) last = __hip_atomic_fetch_add(&words[0], 1u, __ATOMIC_ACQ_REL, AGENT) == 1; barrier();
+        __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
+        if (last) { unsigned long v; asm volatile(WIDE " %0, %1, 0x0\ns_waitcnt lgkmcnt(0)" : "=s"(v) : "s"(words + 64) : "memory");
+            out[0] = (unsigned)v; out[1] = (unsigned)(v >> 32); }"#;
+    let named = format!(
+        "\n#if defined(__gfx1100__)\n#define WIDE \"s_load_b64\"\n#else\n#define WIDE \"s_load_dwordx2\"\n#endif\n{body}"
+    );
+    each(&named, 2, |target, seed, done| match done {
+        Ok(found) => assert_eq!(found[..2], [256, 256], "{}, seed {seed}", target.name),
+        // Of the block itself it may be on its way.
+        Err(verdict) => {
+            assert!(matches!(verdict.fault, Fault::Stale { .. }), "{}, seed {seed}: {verdict}", target.name)
+        }
+    });
+}
+
+/// Of gfx9, but for gfx940: what scalars store is in the cache of its unit, until it is written back.
+#[test]
+fn scalar_stores_are_written_back_before_others_read_them() {
+    let store = r#"asm volatile("s_mov_b32 s20, 77\ns_store_dword s20, %0, 0x0\ns_waitcnt lgkmcnt(0)" :: "s"(words + 64) : "s20", "memory");"#;
+    let back = r#"asm volatile("s_dcache_wb\ns_waitcnt lgkmcnt(0)" ::: "memory");"#;
+    let body = |before: &str, behind: &str| {
+        format!(
+            r#"if (t == 0) {{ if (b == 0) {{ {store} {before} __hip_atomic_exchange(&words[0], 1u, __ATOMIC_RELEASE, AGENT); {behind} }}
+            else {{ while (!__hip_atomic_load(&words[0], __ATOMIC_ACQUIRE, AGENT)); out[0] = words[64]; }} }}"#
+        )
+    };
+    let stale = |fault: &Fault| matches!(fault, Fault::Stale { missing: "s_dcache_wb", .. });
+    each_of(&["gfx90a"], &body(back, ""), 2, |done| assert_eq!(done.expect("no fault")[0], 77));
+    each_of(&["gfx90a"], &body("", back), 2, |done| assert!(stale(&done.unwrap_err().fault)));
+    // The block's own scalar loads find it, its other loads do not.
+    let scalar = r#"unsigned v = 0; asm volatile("s_load_dword %0, %1, 0x0\ns_waitcnt lgkmcnt(0)" : "=s"(v) : "s"(words + 64) : "memory");"#;
+    let own = |load: &str| format!("if (b == 0 && t == 0) {{ {store} {load} out[0] = v; {back} }}");
+    each_of(&["gfx90a"], &own(scalar), 1, |done| assert_eq!(done.expect("no fault")[0], 77));
+    let vector = "const unsigned v = __builtin_nontemporal_load(&words[64 + t]);";
+    each_of(&["gfx90a"], &own(vector), 1, |done| assert!(stale(&done.unwrap_err().fault)));
 }
 
 /// With the name that each target has for a scalar load of a dword.

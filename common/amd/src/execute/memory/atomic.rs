@@ -8,10 +8,10 @@ use crate::execute::Block;
 use crate::execute::address::{Addresses, To, place, unwritten};
 use crate::instruction::Memory;
 use crate::operations::memory::Atomic;
-use crate::order::Known;
+use crate::order::{Known, SEVERAL_PLACES};
 use crate::registers::Registers;
 use crate::shadow::How;
-use crate::verdict::{Fault, Place, Raised, Step, Use};
+use crate::verdict::{Access, Fault, Place, Raised, Step, Use};
 use crate::wave::Wave;
 
 impl Block<'_> {
@@ -63,7 +63,7 @@ impl Block<'_> {
         }
         let mut released: Option<(Known, Option<Known>)> = None;
         // LDS is in order; what goes elsewhere has to be waited for.
-        let (may_release, mut has_released) = (wave.pending.has_no_lds(), false);
+        let (may_release, mut has_released) = (wave.pending.has_no_lds(), None);
         let hands_on = returns || exec.is_power_of_two();
         for lane in lanes_of(doing) {
             let to = place(self.resolve(memory, addresses, lane, bytes as u64), memory.offset);
@@ -85,13 +85,17 @@ impl Block<'_> {
             let data = if counts { count.into() } else { two(registers, memory.data, lane) };
             let compare = two(registers, memory.compare, lane);
             let mode = wave.mode;
-            // Of what was there, an exchange that returns nothing needs nothing.
+            // An exchange needs nothing of what was there: what it returns is what nobody wrote.
             let next = |old: Option<u64>| {
-                let old = old.or((kind == Atomic::Swap && !returns).then_some(0))?;
+                let old = old.or((kind == Atomic::Swap).then_some(0))?;
                 Some(kind.next(&mode, bytes, old, data, compare))
             };
             let old = match to {
                 To::Memory(address) => {
+                    if self.memory.is_soiled() {
+                        let stored = self.store_soiled((address, bytes), Access::Atomic, false, &by[0]);
+                        stored.map_err(|fault| Raised::at(lane, fault))?;
+                    }
                     let mut touching = Touching { by: &by[0], starts: self.starts, races: self.races };
                     self.memory.atomic(address, bytes, &mut self.hint, &mut touching, next)
                 }
@@ -99,17 +103,19 @@ impl Block<'_> {
                     let mut touching = Touching { by: &by[1], starts: self.starts, races: self.races };
                     self.own.lds.atomic(offset, bytes, &mut touching, next)
                 }
-                To::Nowhere => Ok(0),
+                To::Nowhere => Ok((0, true)),
                 To::Scratch(_) | To::Swizzled(_) => Err(Fault::Unimplemented { what: "an atomic on scratch".into() }),
             };
-            let old = old.map_err(|fault| Raised::at(lane, fault))?;
+            let (old, is_written) = old.map_err(|fault| Raised::at(lane, fault))?;
             if let Some((key, lds)) = to.key() {
-                self.explain(wave, (key, bytes), returns);
-                self.accuse(wave, lane)?;
+                if returns {
+                    wave.order.hold(key);
+                }
+                self.changed(wave, lane, (key, bytes), kind.compares().then_some(compare), &by)?;
                 let known = released.take().filter(|(base, _)| Rc::ptr_eq(base, &clock));
                 let (_, known) = released.insert(known.unwrap_or_else(|| (clock, self.released(wave, lds, hands_on))));
                 if let (Some(known), true) = (known, lds || may_release) {
-                    has_released = true;
+                    has_released = Some(has_released.map_or(key, |_| SEVERAL_PLACES));
                     self.release(wave, key, lds, known);
                 }
             }
@@ -118,13 +124,14 @@ impl Block<'_> {
                 for (dword, half) in [old as u32, (old >> 32) as u32].into_iter().enumerate().take(bytes / 4) {
                     let at = usize::from(memory.to) + dword;
                     lanes_of(served).for_each(|lane| wave.registers.v[at][lane] = half);
-                    wave.registers.poison[at].iter_mut().for_each(|poison| *poison &= !served);
+                    let unknown = if is_written { 0 } else { served };
+                    wave.registers.poison[at].iter_mut().for_each(|poison| *poison = *poison & !served | unknown);
                 }
             }
         }
         self.own.updated = true;
-        if has_released {
-            self.begin_round(wave);
+        if let Some(released) = has_released {
+            wave.order.released = Some(released);
         }
         Ok(())
     }

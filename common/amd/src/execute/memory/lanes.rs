@@ -54,9 +54,9 @@ impl Block<'_> {
         let parts = Parts::of(memory)?;
         let tiles = matches!(memory.transposed, Some(Transposed::Tiles(_))) && exec != wave.registers.all();
         let is_told = if parts.write {
-            self.how(wave, memory, exec) != (How::Plain, false)
+            self.how(wave, memory, exec) != (How::Plain, false) || self.races.readers.is_some()
         } else {
-            memory.sync || self.races.has_planned()
+            memory.sync || self.races.asks_for_reads()
         };
         if is_told || tiles {
             return None;
@@ -67,7 +67,7 @@ impl Block<'_> {
         }
         let touches = match (memory.space, memory.address) {
             (Space::Lds, Address::Lds(at)) => self.lds_at_once(wave, at, &parts, exec)?,
-            (Space::Global | Space::Flat | Space::Buffer, _) if parts.second.is_none() => {
+            (Space::Global | Space::Flat | Space::Buffer, _) if parts.second.is_none() && !self.memory.is_soiled() => {
                 self.memory_at_once(wave, memory, &parts, exec)?;
                 [None, None]
             }

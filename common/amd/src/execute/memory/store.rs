@@ -8,6 +8,7 @@ use crate::execute::address::{Addresses, place};
 use crate::instruction::Memory;
 use crate::operations::memory::Form;
 use crate::registers::any;
+use crate::shadow::How;
 use crate::verdict::{Raised, Step};
 use crate::wave::Wave;
 
@@ -67,6 +68,14 @@ impl Block<'_> {
                 self.lane_store(wave, to, &raw[..bytes], poison, lane, by)
             };
             done.map_err(|fault| Raised::at(lane, fault))?;
+            if self.races.readers.is_some()
+                && let Some((key, _)) = place(self.resolve(memory, addresses, lane, bytes as u64), offset).key()
+            {
+                match by[0].how {
+                    How::Sync { handed: true } => self.changed(wave, lane, (key, bytes), None, by)?,
+                    _ => self.overwritten((key, bytes), wave, by),
+                }
+            }
             self.settle(wave, lane, by, &clock);
         }
         if releases {
