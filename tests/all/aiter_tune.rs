@@ -1,5 +1,7 @@
 //! `bluefin aiter tune` with a stand-in for aiter's tuners, which fails in the ways in which they fail.
 
+mod lock;
+
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
