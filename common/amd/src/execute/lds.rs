@@ -1,6 +1,7 @@
 //! The LDS of a block.
 
 use super::Lane;
+use super::address::To;
 use crate::bank::{Bank, Label, Loaded, Touching};
 use crate::shadow::Shadow;
 use crate::verdict::{Access, Fault, Place};
@@ -16,6 +17,14 @@ pub(crate) struct Lds {
 impl Lds {
     pub fn new(bytes: usize) -> Self {
         Self { bytes: vec![0; bytes], written: vec![0; bytes], shadow: Shadow::default() }
+    }
+
+    /// Whether a place is one of it where these bytes are written already.
+    pub(super) fn has(&self, to: &To, data: &[u8]) -> bool {
+        let To::Lds(offset) = to else { return false };
+        let range = *offset as usize..*offset as usize + data.len();
+        let is_written = self.written.get(range.clone()).is_some_and(|of| of.iter().all(|by| *by == 1));
+        is_written && self.bytes.get(range).is_some_and(|of| of == data)
     }
 
     #[inline]

@@ -98,10 +98,10 @@ impl Block<'_> {
     }
 
     /// What a wave releases by an atomic, `None` where there is nothing that anybody could wait for. Of other atomics that came before it,
-    /// one `hands_on` that could be a counter: many are those of histograms.
-    pub(super) fn released(&self, wave: &Wave, lds: bool, hands_on: bool) -> Option<Known> {
+    /// one `hands_on` that could be a counter: many are those of histograms. One lane's hands on as well what was only read.
+    pub(super) fn released(&self, wave: &Wave, lds: bool, hands_on: bool, is_one: bool) -> Option<Known> {
         let stored = if lds { wave.order.stored } else { self.own.stored } || hands_on && self.own.updated;
-        (stored || !wave.order.clock.is_empty()).then(|| self.done(wave))
+        (is_one || stored || !wave.order.clock.is_empty()).then(|| self.done(wave))
     }
 
     /// All that comes before a wave, and what it has done itself.

@@ -92,3 +92,18 @@ fn an_exchange_may_be_the_first_to_write() {
     passes(&body(""), 1, |found| found[200] == 3);
     races(&body("out[300] = old;"), 1, |fault| matches!(fault, Fault::Unwritten { .. }));
 }
+
+/// Blocks that have stored nothing have read something, which is over once they have come to a barrier of the grid.
+#[test]
+fn what_was_only_read_is_handed_on() {
+    let body = |wait: &str| {
+        format!(
+            "unsigned sum = 0; for (unsigned i = 0; i < 3; ++i) sum += words[256 * i + t]; barrier(); \
+             if (t == 0) {{ __hip_atomic_fetch_add(&words[1023], 1u, __ATOMIC_ACQ_REL, AGENT); {wait} }} barrier(); \
+             __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"agent\"); if (b < 3) words[256 * b + t] = sum + 5; out[256 * b + t] = sum;"
+        )
+    };
+    let wait = "while (__hip_atomic_load(&words[1023], __ATOMIC_ACQUIRE, AGENT) != 4) __builtin_amdgcn_s_sleep(1);";
+    passes(&body(wait), 4, |found| found.iter().all(|sum| *sum == 0));
+    races(&body(""), 4, is_race);
+}

@@ -64,7 +64,8 @@ impl Block<'_> {
         let mut released: Option<(Known, Option<Known>)> = None;
         // LDS is in order; what goes elsewhere has to be waited for.
         let (may_release, mut has_released) = (wave.pending.has_no_lds(), None);
-        let hands_on = returns || exec.is_power_of_two();
+        let is_one = exec.is_power_of_two();
+        let hands_on = returns || is_one;
         for lane in lanes_of(doing) {
             let to = place(self.resolve(memory, addresses, lane, bytes as u64), memory.offset);
             if let (Some((key, lds)), true) = (to.key(), returns) {
@@ -113,7 +114,8 @@ impl Block<'_> {
                 }
                 self.changed(wave, lane, (key, bytes), kind.compares().then_some(compare), &by)?;
                 let known = released.take().filter(|(base, _)| Rc::ptr_eq(base, &clock));
-                let (_, known) = released.insert(known.unwrap_or_else(|| (clock, self.released(wave, lds, hands_on))));
+                let (_, known) =
+                    released.insert(known.unwrap_or_else(|| (clock, self.released(wave, lds, hands_on, is_one))));
                 if let (Some(known), true) = (known, lds || may_release) {
                     has_released = Some(has_released.map_or(key, |_| SEVERAL_PLACES));
                     self.release(wave, key, lds, known);

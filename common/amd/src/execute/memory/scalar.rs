@@ -212,7 +212,7 @@ impl Block<'_> {
             }
             self.changed(wave, 0, (address, bytes), atomic.kind.compares().then_some(compare), &[by; 2])?;
             if wave.pending.has_no_lds()
-                && let Some(known) = self.released(wave, false, true)
+                && let Some(known) = self.released(wave, false, true, true)
             {
                 self.release(wave, address, false, &known);
                 wave.order.released = Some(address);

@@ -53,6 +53,10 @@ impl Block<'_> {
             }
             poison &= ((1_u32 << bytes) - 1) as u16;
             poison |= open.as_ref().map_or(0, |open| open[lane]);
+            let changes = self.races.readers.is_some() && {
+                let to = place(self.resolve(memory, addresses, lane, bytes as u64), offset);
+                !self.own.lds.has(&to, &raw[..bytes])
+            };
             let may_hold = releases || wave.order.holds_any();
             let holding = may_hold.then(|| self.holding(wave, memory, addresses, lane, (bytes, offset, releases), by));
             let by = holding.as_ref().unwrap_or(&by);
@@ -68,8 +72,7 @@ impl Block<'_> {
                 self.lane_store(wave, to, &raw[..bytes], poison, lane, by)
             };
             done.map_err(|fault| Raised::at(lane, fault))?;
-            if self.races.readers.is_some()
-                && let Some((key, _)) = place(self.resolve(memory, addresses, lane, bytes as u64), offset).key()
+            if changes && let Some((key, _)) = place(self.resolve(memory, addresses, lane, bytes as u64), offset).key()
             {
                 match by[0].how {
                     How::Sync { handed: true } => self.changed(wave, lane, (key, bytes), None, by)?,
