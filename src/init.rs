@@ -1,5 +1,6 @@
 //! `bluefin init`: a kernel spec, written from the kernels in a file.
 
+use std::cell::RefCell;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,9 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bluefin_campaign::machine::reach::executed;
+use bluefin_common::child_file::ChildFileError;
 use bluefin_compile_worker::toolchain::settle::settle;
 use bluefin_kernel_spec::draft::{Draft, Kernel, Language};
-use bluefin_kernel_spec::source_text;
+use bluefin_kernel_spec::{source_text, text_beside};
 use bluefin_terminal::out;
 
 use crate::waiting::with_signs_of_life;
@@ -53,8 +55,21 @@ impl InitArgs {
         let text = read(&self.file).with_context(|| file.to_string())?;
         anyhow::ensure!(!output.exists(), "{}: nothing was written: it is there already", output.display());
         let name = self.file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let beside = |name: &str| read(&folder(&self.file).join(name)).ok();
+        text_beside(folder(&self.file), name).map_err(behind_link)?;
+        let links = RefCell::new(Vec::new());
+        let beside = |name: &str| {
+            text_beside(folder(&self.file), name).unwrap_or_else(|error| {
+                links.borrow_mut().push((name.to_string(), error));
+                None
+            })
+        };
         let mut draft = Draft::new(language, name, &text, beside);
+        // Neither what bluefin has itself nor a build file is a part of the spec.
+        let missing = draft.missing();
+        let is_missing = |name: &String| missing.iter().any(|include| include.ends_with(name.as_str()));
+        if let Some((_, error)) = links.into_inner().into_iter().find(|(name, _)| is_missing(name)) {
+            return Err(behind_link(error)).context(file.to_string());
+        }
         anyhow::ensure!(!draft.kernels.is_empty(), "{file}: found no kernel, expected {}", language.wanted());
         self.choose(&mut draft)?;
         if language == Language::Gpu {
@@ -123,6 +138,11 @@ impl InitArgs {
 /// Whether `name` is a kernel's, with or without its namespace.
 fn is_called(kernel: &Kernel, name: &str) -> bool {
     kernel.name == name || kernel.plain_name() == name
+}
+
+/// A spec would be refused by what reads it.
+fn behind_link(error: ChildFileError) -> anyhow::Error {
+    anyhow::anyhow!("{error}: a spec reads through no links, so copy it, or name the file itself")
 }
 
 fn folder(path: &Path) -> &Path {

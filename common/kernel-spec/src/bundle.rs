@@ -296,6 +296,20 @@ pub fn source_text(bytes: Vec<u8>) -> io::Result<String> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_string).unwrap_or(text))
 }
 
+/// The text of the file `name` in `folder`, as a spec that lies there would have it; `None` where a spec has nothing of it.
+///
+/// # Errors
+/// What has the name is a link, or is behind one: a spec reads through none.
+pub fn text_beside(folder: &Path, name: &str) -> Result<Option<String>, ChildFileError> {
+    let Ok(folder) = folder.canonicalize() else { return Ok(None) };
+    match child_file::read(&folder, name, MAX_FILE) {
+        Ok(bytes) => Ok(source_text(bytes).ok()),
+        // A part of the way that is a file is called so as well.
+        Err(error @ ChildFileError::NotRegular { found: "a link", .. }) if folder.join(name).exists() => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
 /// A regular file of at most `limit` bytes.
 fn read_text(path: &Path, limit: u64) -> Result<String, SpecError> {
     let fail = |source| SpecError::Read { path: path.to_path_buf(), source };

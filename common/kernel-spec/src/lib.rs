@@ -49,7 +49,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::project::project_root;
 pub use build::{ArgumentKind, Build, Typed};
-pub use bundle::{may_be_include, source_text};
+pub use bundle::{may_be_include, source_text, text_beside};
 pub use candidates::{Candidates, SCATTERED};
 pub use condition::Unmet;
 pub use constant::Constant;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bluefin_kernel_spec::draft::{Declared, Draft, Kernel, Language, is_included};
-use bluefin_kernel_spec::source_text;
+use bluefin_kernel_spec::text_beside;
 
 use super::project::Project;
 use super::types::{self, Types};
@@ -188,7 +188,7 @@ fn learn(draft: &mut Draft, project: &Project) {
 
 /// The same draft with what its files include of other folders; `None` where that is nothing.
 fn with_headers(draft: &Draft, folder: &Path, project: &Project) -> Result<Option<(Draft, Types)>, Error> {
-    let Ok(text) = read(&folder.join(draft.source())) else { return Ok(None) };
+    let Some(text) = read(folder, draft.source()) else { return Ok(None) };
     let mut other = whole(draft.source(), &text, folder, project);
     if other.includes() == draft.includes() {
         return Ok(None);
@@ -211,7 +211,7 @@ fn is_same(name: &str, bare: &str) -> bool {
 
 /// The draft of a file of `folder` with headers of other folders.
 fn whole(source: &str, text: &str, folder: &Path, project: &Project) -> Draft {
-    let beside = |name: &str| read(&folder.join(name)).ok();
+    let beside = |name: &str| read(folder, name);
     Draft::in_project(Language::Gpu, source, text, beside, |from, include| project.header(from, include))
 }
 
@@ -271,7 +271,7 @@ fn sources_with(folder: &Path, name: &str) -> Vec<(String, String)> {
     let sources = entries.filter_map(|entry| {
         let source = entry.file_name().into_string().ok()?;
         let is_other = source != name && Language::of(Path::new(&source)) == Some(Language::Gpu);
-        let text = if is_other { read(&entry.path()).ok()? } else { return None };
+        let text = if is_other { read(folder, &source)? } else { return None };
         is_included(&text, name).then_some((source, text))
     });
     let mut sources: Vec<_> = sources.collect();
@@ -279,8 +279,8 @@ fn sources_with(folder: &Path, name: &str) -> Vec<(String, String)> {
     sources
 }
 
-fn read(path: &Path) -> std::io::Result<String> {
-    source_text(std::fs::read(path)?)
+fn read(folder: &Path, name: &str) -> Option<String> {
+    text_beside(folder, name).ok().flatten()
 }
 
 /// Looks for types with which the templates compile that do not compile with those that were taken. Whether a draft is another now, and what is to
