@@ -67,6 +67,7 @@ const HEADERS: &[(&str, &str)] = &[
     shim_file!("lanes.h"),
     shim_file!("integers.h"),
     shim_file!("atomics.h"),
+    shim_file!("atomic_ref.h"),
     shim_file!("math.h"),
     shim_file!("math64.h"),
     shim_file!("special.h"),
@@ -247,6 +248,7 @@ fn text_of(name: &str) -> Option<Cow<'static, str>> {
         () if is_of(&TORCH) => "torch.h",
         () if is_of(&["thrust/", "rocthrust/"]) => "thrust.h",
         () if is_of(&["cuda/std/complex"]) => "complex.h",
+        () if is_of(&["cuda/atomic", "cuda/std/atomic"]) => "atomic_ref.h",
         () => "libraries.h",
     };
     // NVRTC has those that are for kernels, where they are installed; cub/cub.cuh has some that are not.

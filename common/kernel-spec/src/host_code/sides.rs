@@ -1,4 +1,7 @@
-//! Templates of functions whose specialisations are for the host as well, where they themselves are the device's alone: nvcc takes these, and clang does not.
+//! Templates of functions whose specialisations are for the host as well, where they themselves are the device's alone, and declarations without marks of
+//! functions that have some: nvcc takes these, and clang does not.
+
+mod redeclared;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -22,15 +25,18 @@ fn heads(tokens: &[Token<'_>]) -> Vec<Range<usize>> {
     found
 }
 
-/// Function templates that are the device's alone.
+/// Function templates that are the device's alone, and functions that are marked where they have their bodies.
 pub(crate) struct OneSided {
     names: BTreeSet<String>,
+    /// The marks of functions, by name.
+    marked: BTreeMap<String, &'static str>,
     /// Macros that stand for `__host__ __device__`.
     both: BTreeSet<String>,
 }
 
 /// The function templates of `texts` that are specialised and of which some declarations are the device's alone, and others of both sides.
 pub(crate) fn one_sided<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> OneSided {
+    let marked = redeclared::marked(texts.clone());
     let is_both =
         |words: &[String]| ["__host__", "__device__"].iter().all(|side| words.iter().any(|word| word == side));
     let both = texts.clone().flat_map(directives).filter_map(definition).filter(|(_, words)| is_both(words));
@@ -51,14 +57,15 @@ pub(crate) fn one_sided<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> One
         }
     }
     let names = known.into_iter().filter(|(_, has)| *has == [true; 3]).map(|(name, _)| name).collect();
-    OneSided { names, both }
+    OneSided { names, marked, both }
 }
 
-/// `text` with the templates of `one_sided` for the device alone.
+/// `text` with the templates of `one_sided` for the device alone, and its marks in front of functions that are declared without.
 pub(crate) fn without_host(text: &str, one_sided: &OneSided) -> String {
-    let OneSided { names, both } = one_sided;
+    let OneSided { names, marked, both } = one_sided;
+    let text = &redeclared::with_marks(text, marked);
     if names.is_empty() {
-        return text.to_string();
+        return text.clone();
     }
     let tokens = tokens(text);
     let heads = heads(&tokens).into_iter().filter_map(|head| tokens.get(head));
