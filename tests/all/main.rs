@@ -18,6 +18,7 @@ mod command_line;
 mod db;
 mod devices;
 mod docs;
+mod drafts;
 mod extending;
 mod fleet;
 mod gpus;

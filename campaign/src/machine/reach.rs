@@ -48,6 +48,9 @@ const OF_BLOCKS: [FailureKind; 3] = [FailureKind::InvalidLaunch, FailureKind::Ou
 /// A block that is not what the kernel's bounds take: another one may be.
 const OF_BOUNDS: FailureKind = FailureKind::LaunchFailure;
 
+/// What came of a launch by which a kernel writes nothing.
+const NOTHING: &str = "nothing is written";
+
 /// Elements by the name of the buffer.
 type Elements = BTreeMap<String, u64>;
 /// What came of a kernel.
@@ -180,7 +183,7 @@ async fn set_lengths(draft: &mut Draft, trials: &Trials) -> anyhow::Result<(Vec<
     let mut often = times(&all);
     let mut remarks = Vec::new();
     let mut smaller: Vec<Draft> = draft.smaller().into_iter().chain(draft.of_given(true)).collect();
-    while let (Some(failure), Some(other)) = (too_large(&all).cloned(), smaller.pop()) {
+    while let (Some(failure), Some(other)) = (too_large(draft, &all).cloned(), smaller.pop()) {
         if !trials.go_on(often, MOST_OF_DRAFT) {
             break;
         }
@@ -212,6 +215,9 @@ async fn set_lengths(draft: &mut Draft, trials: &Trials) -> anyhow::Result<(Vec<
         if may_be_other && trials.go_on(often, MOST_OF_DRAFT) {
             *one = of_kernel(draft, at, trials, true).await?;
             often += one.times;
+        }
+        if trials.go_on(often, MOST_OF_DRAFT) {
+            write_something(draft, at, one, trials).await?;
         }
     }
     for (at, Reached { reach, tried, fault, number, instance, .. }) in all.iter().enumerate() {
@@ -303,7 +309,7 @@ async fn of_other_sizes(
             tiled.chain(given).chain(draft.of_few()).collect()
         }
         false if all.iter().any(|one| one.fault.is_some()) => Vec::from_iter(draft.of_tiles()),
-        false if too_large(all).is_some() && !races => draft.of_few(),
+        false if too_large(draft, all).is_some() && !races => draft.of_few(),
         false => Vec::new(),
     };
     for other in others {
@@ -341,9 +347,10 @@ async fn of_kernels(draft: &Draft, trials: &Trials) -> anyhow::Result<Vec<Reache
 }
 
 /// What came of the first kernel whose sizes may be too large.
-fn too_large(all: &[Reached]) -> Option<&Failure> {
-    let failures = all.iter().filter_map(|one| one.reach.as_ref().err());
-    failures.map(|unreached| &unreached.failure).find(|failure| OF_SIZES.contains(&failure.kind))
+fn too_large<'a>(draft: &Draft, all: &'a [Reached]) -> Option<&'a Failure> {
+    let mut failures = all.iter().enumerate().filter_map(|(at, one)| Some((at, &one.reach.as_ref().err()?.failure)));
+    let is_large = |(at, failure): &(usize, &Failure)| OF_SIZES.contains(&failure.kind) || draft.is_many(*at);
+    failures.find(is_large).map(|(_, failure)| failure)
 }
 
 /// A failure in a line: of a compiler its first error, and what its unit lacks.
@@ -364,7 +371,7 @@ async fn of_kernel(whole: &Draft, kernel: usize, trials: &Trials, after: bool) -
     };
     let kind = unreached.failure.kind;
     // By smaller sizes it is launched as it is meant to be.
-    let mut smaller = whole.alone(kernel).smaller().filter(|_| OF_SIZES.contains(&kind));
+    let mut smaller = whole.alone(kernel).smaller().filter(|_| OF_SIZES.contains(&kind) || whole.is_many(kernel));
     while let Some(other) = smaller.filter(|_| trials.go_on(times, MOST_OF_KERNEL)) {
         if of_draft(other.clone(), trials, &mut times).await?.is_ok() {
             return Ok(Reached::plain(Err(unreached), times));
@@ -424,6 +431,24 @@ async fn of_kernel(whole: &Draft, kernel: usize, trials: &Trials, after: bool) -
         }
     }
     Ok(Reached::plain(Err(unreached), times))
+}
+
+/// Launches a kernel that ended well and wrote nothing, as one does that wants other blocks than were guessed, by the first others by which it writes.
+async fn write_something(whole: &Draft, kernel: usize, one: &mut Reached, trials: &Trials) -> anyhow::Result<()> {
+    let writes = |reach: &Reach| reach.as_ref().is_ok_and(|elements| whole.writes(kernel, elements));
+    if one.reach.is_err() || writes(&one.reach) || !whole.guesses_block(kernel) {
+        return Ok(());
+    }
+    for launch in whole.launches(kernel).into_iter().filter(|launch| !launch.is_one) {
+        let mut alone = whole.alone(kernel);
+        alone.set_launch(0, launch.clone(), NOTHING);
+        let reach = of_draft(alone, trials, &mut one.times).await?;
+        if writes(&reach) {
+            (one.reach, one.tried) = (reach, Some((launch, NOTHING.to_string())));
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// How far the kernel of `alone` goes: as the instance that it is or, of several launches, as the first that is right for the blocks.

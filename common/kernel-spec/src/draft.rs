@@ -2,9 +2,11 @@
 
 mod build_file;
 mod c;
+mod chains;
 mod configs;
 mod constants;
 mod dimensions;
+mod few;
 mod files;
 mod grid;
 mod instances;
@@ -20,6 +22,7 @@ mod said;
 mod structure;
 mod text;
 mod usage;
+mod variables;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -4,11 +4,13 @@
 
 mod branches;
 mod folders;
+mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::branches::{Branch, directive, takes_lines, walk, words};
 pub use self::folders::include_folders;
+use self::variables::Variables;
 use super::Draft;
 use crate::{host_code, shim};
 
@@ -182,17 +184,20 @@ fn refusing(text: &str, line: usize, is_known: impl Fn(&str) -> bool) -> Vec<Pla
 fn defines<'a>(build_file: &str, texts: impl Iterator<Item = &'a str> + Clone) -> Vec<(String, String)> {
     let mut conditions = 0_usize;
     let mut found: Vec<(String, String)> = Vec::new();
-    for line in build_file.lines() {
-        let line = line.split('#').next().unwrap_or_default().trim_start();
-        let lower = line.to_lowercase();
-        if lower.starts_with("endif") {
-            conditions = conditions.saturating_sub(1);
-        } else if lower.starts_with("if") {
-            conditions += 1;
-        }
-        if conditions > 0 {
-            continue;
-        }
+    let lines = build_file.lines().map(|line| line.split('#').next().unwrap_or_default().trim_start());
+    let lines: Vec<&str> = lines
+        .filter(|line| {
+            let lower = line.to_lowercase();
+            if lower.starts_with("endif") {
+                conditions = conditions.saturating_sub(1);
+            } else if lower.starts_with("if") {
+                conditions += 1;
+            }
+            conditions == 0
+        })
+        .collect();
+    let variables = Variables::of(lines.iter().copied());
+    for line in lines.into_iter().map(|line| variables.expanded(line)) {
         let words = line.split(|found: char| found.is_whitespace() || matches!(found, '(' | ')' | '"'));
         let words = words.filter_map(|word| word.strip_prefix("-D")?.split_once('='));
         for (name, value) in words.filter(|(name, value)| is_word(name) && is_value(value)) {
@@ -466,10 +471,11 @@ mod tests {
 
     #[test]
     fn macros_of_a_build_file() {
-        let build = "CFLAGS := $(EXTRA) -DREAL=double -DN=64 -DUNKNOWN=1 -DOWN=2 -DTEXT=\\\"a\\\" -DPLAIN -DPATH=a/b # -DM=1\n\
+        let build = "SIDE = 8\nCFLAGS := $(EXTRA) -DREAL=double -DSIDE=$(SIDE) -DN=64 -DUNKNOWN=1 -DOWN=2 -DTEXT=\\\"a\\\" -DPLAIN -DPATH=a/b # -DM=1\n\
             ifeq ($(DEBUG),yes)\n  CFLAGS += -DM=3\nendif\nadd_definitions(-DTILE=8)\nCFLAGS += -DN=1\n";
-        let texts = ["REAL x[N]; OWN TEXT PATH PLAIN\n#define OWN 1\n", "#ifndef TILE\n#define TILE 16\n#endif\nM"];
-        let pairs = [("REAL", "double"), ("N", "64"), ("TILE", "8")];
+        let texts =
+            ["REAL x[N]; SIDE OWN TEXT PATH PLAIN\n#define OWN 1\n", "#ifndef TILE\n#define TILE 16\n#endif\nM"];
+        let pairs = [("REAL", "double"), ("SIDE", "8"), ("N", "64"), ("TILE", "8")];
         let expected: Vec<(String, String)> = pairs.map(|(name, value)| (name.into(), value.into())).into();
         assert_eq!(defines(build, texts.into_iter()), expected);
     }

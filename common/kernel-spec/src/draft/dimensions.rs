@@ -10,12 +10,26 @@ const MOST_STATEMENTS: usize = 256;
 /// `tokens` with `dim3 grid(n, m, 1);` in the place of the last statement that gives a member of `grid` a value. Of a variable that is given values in
 /// other scopes than its own, or changed, nothing is said.
 pub(super) fn joined<'a>(tokens: Vec<Token<'a>>) -> Vec<Token<'a>> {
+    let tokens = without_this(tokens);
     let declared = (0..tokens.len()).filter(|at| tokens.get(*at).is_some_and(|token| token.text == "dim3"));
     let mut made: Vec<(Range<usize>, Vec<Token<'a>>)> = declared.flat_map(|at| variables(&tokens, at)).collect();
     made.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
     let mut tokens = tokens;
     for (range, instead) in made {
         tokens.splice(range, instead);
+    }
+    tokens
+}
+
+/// `tokens` with `size_` in the place of `this->size_`, as the function of a class may call it as well.
+fn without_this(mut tokens: Vec<Token<'_>>) -> Vec<Token<'_>> {
+    let is_this = |at: usize| {
+        let words = tokens.get(at..at + 3).unwrap_or_default();
+        words.iter().map(|token| token.text).eq(["this", "-", ">"])
+    };
+    let mut found: Vec<usize> = (0..tokens.len()).filter(|at| is_this(*at)).collect();
+    while let Some(at) = found.pop() {
+        tokens.drain(at..at + 3);
     }
     tokens
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::ParameterKind;
+use super::chains::first_branch;
 use crate::expression::MAX_DEPTH;
 use crate::host_code::Token;
 
@@ -128,8 +129,12 @@ impl<'a> Site<'a, '_> {
                     match () {
                         // Of another scope.
                         () if closed > 0 && is_typed => {}
-                        // On one way to the launch, and not on others.
-                        () if is_changed || is_given && (closed > 0 || matches!(last, ")" | "else")) => return None,
+                        () if is_changed => return None,
+                        // On one way to the launch, and not on others, or on each another one.
+                        () if is_given && (closed > 0 || matches!(last, ")" | "else")) => {
+                            let at = first_branch(before, at)?;
+                            return Some((at, before.get(at + 2..until(at + 2, &[";", ","])?)?));
+                        }
                         () if is_given => return Some((at, before.get(at + 2..until(at + 2, &[";", ","])?)?)),
                         () if matches!(last, "dim3" | "," | "const") && matches!(next, "(" | "{") => {
                             let end = if next == "(" { ")" } else { "}" };

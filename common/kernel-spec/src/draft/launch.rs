@@ -28,6 +28,8 @@ pub struct Shape {
     pub given: BTreeMap<String, i64>,
     /// Blocks along each axis, as the file launches it, by the kernel's sizes and such parameters.
     pub grid: Option<Vec<String>>,
+    /// Launches of the kernel in the file, of which that is one.
+    pub launches: usize,
     /// Another launch than that, which was found by trying, and what came of that one.
     pub tried: Option<(Launch, String)>,
 }
@@ -92,7 +94,16 @@ impl Shape {
             sizes: BTreeMap::new(),
             given: BTreeMap::new(),
             grid: None,
+            launches: 0,
             tried: None,
+        }
+    }
+
+    /// Whose blocks a spec has, where the file says them.
+    pub(super) fn whose(&self) -> String {
+        match self.launches {
+            0 | 1 => ", as the file launches it".to_string(),
+            several => format!(", as one of the file's {several} launches has it"),
         }
     }
 

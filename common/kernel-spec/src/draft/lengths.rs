@@ -79,12 +79,8 @@ const TILE: i64 = 128;
 const TILES: [i64; 6] = [TILE * 3, TILE * 5, 64 * 7, 64 * 11, 64 * 13, 64 * 17];
 /// What a line of those is that a kernel goes along by a size of its own: more than any of [`TILES`].
 const LEADING: [i64; 6] = [64 * 19, 64 * 23, 64 * 29, 64 * 31, 64 * 37, 64 * 41];
-/// What a size is that counts a few: the width of a mask, a radius.
-const FEW_OF_A_SIZE: i64 = 5;
 /// What a size is at most that is as the file's launch gives it.
 const MOST_GIVEN: i64 = 1 << 14;
-/// Sizes that are tried as such.
-const MOST_FEW: usize = 6;
 
 /// Whether a name says that a size leads from one line to the next: `lda`, `pitch`, `row_stride`.
 fn leads(name: &str) -> bool {
@@ -253,29 +249,6 @@ impl Draft {
         }
         given.sizes.extend(tiles);
         Some(given)
-    }
-
-    /// The same with a few of one of several sizes, in the order in which they are likely to be few.
-    #[must_use]
-    pub fn of_few(&self) -> Vec<Self> {
-        let usual = self.trial_sizes();
-        // What blocks are for is many; of the others the last of a signature is few as a rule.
-        let shapes = self.kernels.iter().flat_map(|kernel| &kernel.shape.axes).filter_map(|axis| axis.bound.as_deref());
-        let bounds: Vec<&str> = shapes.flat_map(|bound| bound.split(' ')).collect();
-        let mut own: Vec<&str> = Vec::new();
-        for name in self.kernels.iter().flat_map(names) {
-            if !own.contains(&name) && usual.contains_key(name) {
-                own.insert(0, name);
-            }
-        }
-        own.sort_by_key(|name| bounds.contains(name));
-        own.truncate(if usual.len() > 1 { MOST_FEW } else { 0 });
-        let few = own.into_iter().map(|name| {
-            let mut sizes = usual.clone();
-            sizes.insert(name.to_string(), FEW_OF_A_SIZE);
-            Self { sizes, ..self.clone() }
-        });
-        few.collect()
     }
 
     pub(super) fn trial_sizes(&self) -> BTreeMap<String, i64> {

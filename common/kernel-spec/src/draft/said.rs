@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::c::parts_of;
+use super::chains::first_branch;
 use super::grid::{Site, arguments, may_be_size};
 use super::launch::MOST_THREADS;
 use super::{Kernel, Number, dimensions, pointers};
@@ -54,7 +55,7 @@ pub(super) fn set<'a, 'k>(
         let found = found.unwrap_or_default();
         let shape = &mut kernel.shape;
         (shape.said_as, shape.grid) = (found.words, found.grid);
-        (shape.sizes, shape.given) = (found.sizes, found.given);
+        (shape.sizes, shape.given, shape.launches) = (found.sizes, found.given, found.launches);
         let block = Some(found.block).filter(|block| !block.is_empty());
         shape.said = block.or(bounded).map(|mut block| {
             block.resize(block.len().max(shape.dimensions()), 1);
@@ -75,6 +76,8 @@ struct Said {
     sizes: BTreeMap<String, i64>,
     /// What it gives sizes of the kernel.
     given: BTreeMap<String, i64>,
+    /// How many launches there are.
+    launches: usize,
 }
 
 /// What sizes are tried as of which a block is: as large as any is, or else whole waves.
@@ -110,7 +113,8 @@ impl Of<'_> {
         }
         let mut known = all.iter().filter_map(|(before, launch)| self.in_numbers(launch, before));
         let by_sizes = || all.iter().find_map(|(before, launch)| self.in_sizes(launch, before));
-        known.find(|said| (self.most)(&said.block)).or_else(by_sizes)
+        let found = known.find(|said| (self.most)(&said.block)).or_else(by_sizes)?;
+        Some(Said { launches: all.len(), ..found })
     }
 
     fn in_numbers(&self, launch: &Launched<'_, '_>, before: &[Token<'_>]) -> Option<Said> {
@@ -129,7 +133,7 @@ impl Of<'_> {
         let size = name.and_then(|name| site.size_of(name)).map(str::to_string).zip(block.first().copied());
         let words = if let Some((size, _)) = &size { vec![size.clone()] } else { words.clone() };
         let given = launch.given(self.kernel, before, &numbers);
-        Some(Said { block, words, grid, sizes: size.into_iter().collect(), given })
+        Some(Said { block, words, grid, sizes: size.into_iter().collect(), given, launches: 1 })
     }
 
     fn in_sizes(&self, launch: &Launched<'_, '_>, before: &[Token<'_>]) -> Option<Said> {
@@ -155,30 +159,8 @@ impl Of<'_> {
         let grid = Site { passed: site.passed.clone(), block: (&words, name), ..site }.blocks(launch.grid);
         let sizes = own.iter().filter(|_| size != USUAL).map(|name| ((*name).to_string(), size)).collect();
         let given = launch.given(self.kernel, before, &numbers);
-        Some(Said { block, words: words.clone(), grid, sizes, given })
+        Some(Said { block, words: words.clone(), grid, sizes, given, launches: 1 })
     }
-}
-
-/// Variables of a device that the host writes, by name.
-pub(super) fn written_by_host<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
-    let mut found = BTreeSet::new();
-    for tokens in texts.map(tokens) {
-        for words in tokens.windows(5) {
-            let [call, open, first, second, third] = words else { continue };
-            if !matches!(
-                call.text,
-                "cudaMemcpyToSymbol" | "hipMemcpyToSymbol" | "cudaMemcpyToSymbolAsync" | "hipMemcpyToSymbolAsync"
-            ) || open.text != "("
-            {
-                continue;
-            }
-            let name = if first.text == "HIP_SYMBOL" && second.text == "(" { third.text } else { first.text };
-            if name.starts_with(|first: char| first.is_alphabetic() || first == '_') {
-                found.insert(name);
-            }
-        }
-    }
-    found
 }
 
 /// What is in `extern __shared__` within functions and classes that are no kernels: the names of these.
@@ -369,7 +351,10 @@ fn threads(block: &[Token<'_>], before: &[Token<'_>], numbers: &BTreeMap<String,
     let end = |from: usize, sign: &str| (from..before.len()).find(|at| text(*at) == sign);
     for at in (1..before.len()).rev().take(MOST_TOKENS).filter(|at| text(*at) == name.text) {
         match text(at + 1) {
-            "=" if text(at + 2) != "=" => return of_dimensions(before.get(at + 2..end(at + 2, ";")?)?),
+            "=" if text(at + 2) != "=" => {
+                let at = first_branch(before, at).unwrap_or(at);
+                return of_dimensions(before.get(at + 2..end(at + 2, ";")?)?);
+            }
             // One of a list of variables ends with its own bracket.
             "(" if is_declared(before, at) => return of_list(before.get(at + 2..end(at + 2, ")")?)?),
             "{" if is_declared(before, at) => return of_list(before.get(at + 2..end(at + 2, "}")?)?),

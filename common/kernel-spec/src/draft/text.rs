@@ -7,7 +7,7 @@ use bluefin_common::structure::MAX_BYTES;
 
 use super::grid::plain;
 use super::lengths::{self, NAME, SIZE};
-use super::{Axis, Draft, Field, Kernel, Language, Parameter, ParameterKind, Shape, Usage, constants, said, structure};
+use super::{Axis, Draft, Field, Kernel, Language, Parameter, ParameterKind, Shape, Usage, constants, structure};
 use crate::rules::MAX_NAME;
 
 /// Bytes of shared memory that a launch says where a kernel has some: enough for most.
@@ -265,11 +265,8 @@ fn write_head(text: &mut String, draft: &Draft, shared: &Shared) -> std::fmt::Re
     if draft.kernels.len() > 1 {
         writeln!(text, "# Each kernel is a solver: keep those that compute the same.")?;
     }
-    for name in said::written_by_host(draft.texts.iter().map(String::as_str)) {
-        writeln!(
-            text,
-            "# The host writes {name}, which holds here what the file says, or zeros: give it values there."
-        )?;
+    for remark in draft.of_variables() {
+        writeln!(text, "# {remark}")?;
     }
     writeln!(text, "\n[sizes]  # of a problem; --size replaces a value")?;
     for (size, value) in &shared.sizes {
@@ -424,7 +421,7 @@ fn write_launch(text: &mut String, kernel: &Kernel, shared: &Shared) -> std::fmt
         };
         writeln!(text, "  # found by trying: by {whose} it ends like this: {before}")?;
     }
-    let whose = if said.is_some() { ", as the file launches it" } else { "" };
+    let whose = said.map_or_else(String::new, |_| kernel.shape.whose());
     writeln!(text, "  grid = [{}]  # blocks{whose}", grid.join(", "))?;
     let blocks: Vec<String> = match block_param {
         Some(param) => vec![format!("\"{param}\"")],
