@@ -6,17 +6,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use bluefin_campaign::admin::AdminArgs;
+use bluefin_campaign::formats::FormatArgs;
 use bluefin_campaign::given_back;
 use bluefin_campaign::known::known;
 use bluefin_campaign::ports::StoreArgs;
 use bluefin_common::session::SessionName;
 use bluefin_common::spelled::counted;
 use bluefin_common::store::Store;
-use bluefin_exporter::{ExportReport, ExportRequest, FormatName, Metrics, WhichSpecs, export};
+use bluefin_exporter::{ExportReport, ExportRequest, Metrics, WhichSpecs, export};
 use bluefin_producer::library::{Library, TagName};
 use bluefin_terminal::out;
-use clap::builder::ValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
 /// Write a session's results as MIOpen databases
 #[derive(clap::Args)]
@@ -64,51 +63,6 @@ pub struct ExportArgs {
     store: StoreArgs,
 }
 
-/// `--format NAME,...`, and the flags of formats that have one. None: all formats.
-struct FormatArgs(Vec<FormatName>);
-
-impl clap::Args for FormatArgs {
-    fn augment_args(command: Command) -> Command {
-        let all = known().formats.all();
-        let names: Vec<_> = all.iter().map(|format| format.name()).collect();
-        let named = Arg::new("format")
-            .long("format")
-            .value_name("NAME,...")
-            .value_delimiter(',')
-            .action(ArgAction::Append)
-            .value_parser(ValueParser::new(|text: &str| known().formats.named(text)))
-            .help(format!("What to write, any of {}", names.join(", ")));
-        all.iter().fold(command.arg(named), |command, format| match format.flag() {
-            Some(flag) => {
-                let (name, about) = (format.name(), format.about());
-                command.arg(Arg::new(name).long(name).short(flag).action(ArgAction::SetTrue).help(about))
-            }
-            None => command,
-        })
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for FormatArgs {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut names: Vec<_> = matches.get_many::<FormatName>("format").into_iter().flatten().copied().collect();
-        for format in known().formats.all().iter().filter(|format| format.flag().is_some()) {
-            if matches.get_flag(format.name()) {
-                names.extend(known().formats.named(format.name()));
-            }
-        }
-        Ok(Self(names))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
 /// How many entries of a find-db key are kept. `None`: all.
 #[derive(Clone, Copy, Debug)]
 pub struct Top(pub Option<usize>);
@@ -146,13 +100,14 @@ impl ExportArgs {
     }
 
     pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let formats = self.formats.chosen(!self.triton.is_empty()).map_err(crate::usage)?;
         let request = ExportRequest {
-            formats: known().formats.chosen(&self.formats.0),
+            formats: known().formats.chosen(&formats),
             top: self.top.0,
             out: self.out.clone(),
             only: None,
             base_name: self.filename.clone(),
-            is_named: !self.formats.0.is_empty(),
+            is_named: !formats.is_empty(),
             specs: if self.all_specs { WhichSpecs::All } else { WhichSpecs::Current(HashSet::new()) },
         };
         let admin = self.admin.start().await?;

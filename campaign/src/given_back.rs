@@ -40,12 +40,13 @@ pub fn write(folders: &[PathBuf], out: &Path) -> anyhow::Result<Option<String>> 
     if tuned.kernels().is_empty() {
         return Ok(None);
     }
-    put(out, TUNED, &tuned.document())?;
     for cached in tuned.cached() {
         let folder = out.join(folder_of(cached.cache)).join(&cached.folder);
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         put(&folder, &cached.file, &cached.text())?;
     }
+    // Last, as `apply` takes it for all of them.
+    put(out, TUNED, &tuned.document())?;
     let shown = out.display();
     let mut said = format!(
         "{}: {}\n  in the program:     bluefin apply --triton {shown} -- python3 PROGRAM\n",

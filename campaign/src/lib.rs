@@ -10,6 +10,7 @@ pub mod captured;
 pub mod carry;
 pub mod config;
 pub mod fleet;
+pub mod formats;
 pub mod gain;
 pub mod gemm;
 pub mod given_back;
