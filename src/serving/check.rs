@@ -62,8 +62,8 @@ impl CheckArgs {
         if self.json {
             out::json(&reports)?;
         } else {
-            for (file, finding) in reports.iter().flat_map(|file| file.findings.iter().map(move |one| (file, one))) {
-                out::line(Located(file, finding))?;
+            for (file, finding) in reports.iter().flat_map(|file| file.told().into_iter().map(move |one| (file, one))) {
+                out::line(Located(file, &finding))?;
             }
             out::line(total(&reports))?;
         }

@@ -206,10 +206,11 @@ fn check_names_file_row_and_what_was_expected() {
     let folder = sglang.path().display().to_string();
     let (out, _) = ends(1, &["check", &folder, "--allow", "gap"]);
     let wrong = "triton_3_5_1/E=512,N=256,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8,block_shape=[128, 128].json";
-    let line =
-        format!("{folder}/{wrong}: 64: error block: BLOCK_SIZE_K: found 256, expected a divisor of the block of 128");
+    let line = format!(
+        "{folder}/{wrong}: 64, 128, 256, 512: error block: BLOCK_SIZE_K: found 256, expected a divisor of the block of 128"
+    );
     assert!(out.lines().any(|one| one == line), "{out}");
-    assert_eq!(out.lines().filter(|line| line.contains(": error ")).count(), 8);
+    assert_eq!(out.lines().filter(|line| line.contains(": error ")).count(), 5);
     assert!(out.ends_with("\n390 files, 6971 rows: 8 errors, 0 warnings, 10 notes\n"), "{out}");
     let rules = ["gap", "block", "memory", "name"].join(",");
     ends(0, &["check", &folder, "--allow", &rules]);
@@ -221,7 +222,7 @@ fn check_names_file_row_and_what_was_expected() {
     let many = "device: found AMD_Radeon_Graphics, expected the name of one GPU, or --target: memory is not checked";
     assert_eq!(out.lines().filter(|line| line.ends_with(many)).count(), 7);
     let target = ends(1, &["check", &folder, "--allow", "gap", "--target", "gfx1201"]).0;
-    assert_eq!(target.lines().filter(|line| line.contains(": error ")).count(), 9);
+    assert_eq!(target.lines().filter(|line| line.contains(": error ")).count(), 6);
     let none = ends(2, &["check", &folder, "--target", "x90"]).1;
     assert!(none.contains("expected an architecture, such as gfx942 or sm_90"), "{none}");
 

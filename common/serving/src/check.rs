@@ -66,6 +66,22 @@ pub struct FileReport {
 }
 
 impl FileReport {
+    /// The findings for people: what is found of several rows alike is said once, with all of them.
+    #[must_use]
+    pub fn told(&self) -> Vec<Finding> {
+        let mut told: Vec<Finding> = Vec::new();
+        for finding in &self.findings {
+            let is_same = |one: &&mut Finding| {
+                (one.severity, one.rule, &one.message) == (finding.severity, finding.rule, &finding.message)
+            };
+            match told.iter_mut().find(is_same) {
+                Some(one) => one.place = format!("{}, {}", one.place, finding.place),
+                None => told.push(finding.clone()),
+            }
+        }
+        told
+    }
+
     /// Whether there is more than notes.
     #[must_use]
     pub fn has_findings(&self) -> bool {

@@ -250,3 +250,14 @@ fn the_second_gemm_has_the_rows_of_the_first() {
         found("triton_3_6_0/E=8,N=64,device_name=NVIDIA_H200_down.json", &other.replace("\"64\": {", "\"48\": {"));
     assert_eq!(check(&[up, more], &strictness)[1].findings[0].place, "48");
 }
+
+#[test]
+fn what_is_found_of_several_rows_alike_is_said_once() {
+    let (wrong, other) = (row(", \"num_warps\": 3"), row(", \"num_warps\": 5"));
+    let text = format!("{{\"1\": {wrong}, \"2\": {other}, \"4\": {wrong}}}");
+    let strictness = Strictness { allow: [Rule::Gap].into(), ..Strictness::default() };
+    let reports = check(&[found(NAME, &text)], &strictness);
+    assert_eq!(reports[0].findings.len(), 3);
+    let places: Vec<String> = reports[0].told().into_iter().map(|finding| finding.place).collect();
+    assert_eq!(places, ["1, 4", "2"]);
+}
