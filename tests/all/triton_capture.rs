@@ -4,6 +4,7 @@
 mod carried;
 mod descriptors;
 mod graphs;
+mod named;
 mod tuners;
 mod wild;
 

@@ -10,7 +10,7 @@ import time
 
 import bluefin_hooks
 from bluefin_capture import has_events, plain_key, refusals, typed, write
-from bluefin_triton import Left, State, between_events, constants, jit_function, tuning_key, variant, warn
+from bluefin_triton import Left, State, between_events, constants, jit_function, marked, tuning_key, variant, warn
 from bluefin_tuners import choices
 
 FORMAT = 1
@@ -27,6 +27,8 @@ class Apply:
         self.rows, self.names = {}, set()
         self.given, self.left, self.timed = {}, {}, []
         self.target = None
+        # Where the first function of a name is.
+        self.places = {}
         self.takes_jit = False
         # Else it only looks: what is measured is the program as it is.
         self.gives = asked["gives"]
@@ -42,17 +44,28 @@ class Apply:
     def run(self, original, tuner, args, kwargs):
         if len(tuner.configs) < 2:
             return original(tuner, *args, **kwargs)
+        marks, mark, found = marked(tuner, args, kwargs)
+        # Of a key with several sets of constants the choice is made anew.
+        if found is not None and len(found[1]) == 1:
+            if not self.times or len(found[0]["events"]) >= TIMED:
+                marks.settled[mark] = found[0]
+            return self.again(found[0], original, tuner, args, kwargs)
         key = tuning_key(tuner, args, kwargs)
         own = constants(tuner, args, kwargs)
         variants = self.state.of(tuner).setdefault(key, {})
         known = variant(variants, own)
         if known is not None:
+            if mark is not None:
+                marks.keep(args, kwargs, mark, (known, variants))
             # Triton keeps one config for a key, and launches with other constants have theirs.
             if len(variants) > 1 and "config" in known:
                 choices(tuner)[key] = known["config"]
             return self.again(known, original, tuner, args, kwargs)
         with self.state.lock:
-            known = variants[own] = {"function": tuner.base_fn.__name__, "calls": 1, "events": [], "key": str(key)}
+            # There may be several sets of constants from now on.
+            if marks:
+                marks.settled.clear()
+            known = variants[own] = {"function": self.called(tuner), "calls": 1, "events": [], "key": str(key)}
             self.timed.append(known)
             begin = time.monotonic()
             launched = self.first(original, tuner, key, variants, args, kwargs)
@@ -79,12 +92,12 @@ class Apply:
             self.leave(tuner, key, f"the config of {row['name']} does not compile for it: {type(error).__name__}")
             return original(tuner, *args, **kwargs)
         beside = f" of {len(variants)} sets of constants" if len(variants) > 1 else ""
-        self.given[f"{tuner.base_fn.__name__} {key}{beside}"] = {"from": row["name"], "exact": exact}
+        self.given[f"{self.called(tuner)} {key}{beside}"] = {"from": row["name"], "exact": exact}
         return launched
 
     def first_of_jit(self, original, plain, keys, args, kwargs):
         """The first call of a function that has no autotuner: with what was found for it, or as it is."""
-        known = keys[plain.key] = {"function": plain.base_fn.__name__, "calls": 1, "events": [], "key": str(plain.key)}
+        known = keys[plain.key] = {"function": self.called(plain), "calls": 1, "events": [], "key": str(plain.key)}
         row, exact = None, False
         if plain.base_fn.__name__ in self.names:
             self.timed.append(known)
@@ -96,7 +109,7 @@ class Apply:
                 changed, named = self.with_config(given, plain, args, kwargs)
                 launched = original(plain.fn, *changed, **named)
                 known["given"] = given
-                self.given[f"{plain.base_fn.__name__} {plain.key}"] = {"from": row["name"], "exact": exact}
+                self.given[f"{self.called(plain)} {plain.key}"] = {"from": row["name"], "exact": exact}
             except refusals(self.autotuner) as error:
                 self.leave(plain, plain.key, f"the config of {row['name']} does not compile for it: {type(error).__name__}")
         if "given" not in known:
@@ -165,7 +178,16 @@ class Apply:
         return self.autotuner.Config({name: value(one) for name, one in row["kwargs"].items()}, **options)
 
     def leave(self, tuner, key, reason):
-        self.left[f"{tuner.base_fn.__name__} {key}"] = reason
+        self.left[f"{self.called(tuner)} {key}"] = reason
+
+    def called(self, tuner):
+        """A function's name; of several functions of one name the later ones say where they are."""
+        code = getattr(tuner.base_fn, "__code__", None)
+        at = (code.co_filename, code.co_firstlineno) if code else None
+        name = tuner.base_fn.__name__
+        if self.places.setdefault(name, at) == at or at is None:
+            return name
+        return f"{name} ({os.path.basename(at[0])}:{at[1]})"
 
     def end(self):
         if self.folder is None:

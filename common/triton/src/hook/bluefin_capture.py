@@ -23,7 +23,7 @@ import bluefin_sources
 from bluefin_buffers import Buffers
 from bluefin_cache import NotOnDisk
 from bluefin_sources import is_named_tuple, literal
-from bluefin_triton import Empty, Left, State, between_events, constants, given_to, jit_function, tuning_key, variant
+from bluefin_triton import Empty, Left, State, between_events, constants, given_to, jit_function, marked, tuning_key, variant
 from bluefin_tuners import choices, runs_by_itself
 
 FORMAT = 1
@@ -59,6 +59,11 @@ class Capture:
         # One config is no choice.
         if len(tuner.configs) < 2:
             return original(tuner, *args, **kwargs)
+        marks, mark, known = marked(tuner, args, kwargs)
+        if known is not None:
+            if len(known["events"]) >= TIMED:
+                marks.settled[mark] = known
+            return self.again(known, original, tuner, args, kwargs)
         key = tuning_key(tuner, args, kwargs)
         given = constants(tuner, args, kwargs)
         known = variant(self.state.of(tuner).setdefault(key, {}), given)
@@ -68,6 +73,8 @@ class Capture:
                 known = variant(self.state.of(tuner)[key], given)
                 if known is None:
                     return self.first(original, tuner, key, given, args, kwargs)
+        if mark is not None:
+            marks.keep(args, kwargs, mark, known)
         return self.again(known, original, tuner, args, kwargs)
 
     @staticmethod

@@ -59,13 +59,20 @@ def install(autotuner):
     import bluefin_tuners
 
     around = around_all()
-    around.inside = wrap_launches(around) if around.takes_jit else contextlib.nullcontext()
+    inside = around.inside = wrap_launches(around) if around.takes_jit else contextlib.nullcontext()
 
     def wrap(original):
         @functools.wraps(original)
         def run(self, *args, **kwargs):
             # One config is no choice: what is launched by it is a launch like others.
-            with around.inside if len(self.configs) > 1 else contextlib.nullcontext():
+            if not around.takes_jit or len(self.configs) < 2:
+                known = settled(self, args, kwargs)
+                # A child of a fork times its own.
+                if known is not None and len(known["events"]) >= around.timed_launches:
+                    known["calls"] += 1
+                    return original(self, *args, **kwargs)
+                return around.run(original, self, args, kwargs)
+            with inside:
                 return around.run(original, self, args, kwargs)
 
         run._bluefin = True
@@ -132,14 +139,20 @@ def given_to(names, args, kwargs):
     return {**dict(zip(names, args)), **{name: value for name, value in kwargs.items() if name not in ("grid", "warmup")}}
 
 
+def constant_names(tuner):
+    """The constexprs that are no part of the tuning key."""
+    names = tuner.__dict__.get("_bluefin_constants")
+    if names is None:
+        function, _ = jit_function(tuner)
+        names = [param.name for param in function.params if param.is_constexpr and param.name not in tuner.keys]
+        tuner.__dict__["_bluefin_constants"] = names
+    return names
+
+
 def constants(tuner, args, kwargs):
     """The constexprs of a launch that are neither in its tuning key nor set by a config, as text: launches of one key may differ in them."""
-    names = tuner.__dict__.get("_bluefin_constants")
     try:
-        if names is None:
-            function, _ = jit_function(tuner)
-            names = [param.name for param in function.params if param.is_constexpr and param.name not in tuner.keys]
-            tuner.__dict__["_bluefin_constants"] = names
+        names = constant_names(tuner)
         given = given_to(tuner.arg_names, args, kwargs) if names else {}
         return tuple(str(given[name]) for name in names if name in given)
     except Exception:
@@ -151,6 +164,85 @@ def variant(variants, given):
     """What is known of launches with these constants, among those of one key; nothing if they are new and not too many."""
     known = variants.get(given)
     return known if known is not None or len(variants) < VARIANTS else next(iter(variants.values()))
+
+
+class Marks:
+    """What is known of launches by their marks: what key and constants are made of, as they are. To make these anew for each launch takes as long as
+    a good part of the launch."""
+
+    # Values of which equal ones have one text, by their type.
+    PLAIN = {int, float, bool, str, type(None)}
+    # Of a tuner at most: a constant may be another one each time.
+    MOST = 256
+
+    def __init__(self, tuner):
+        names = [*tuner.arg_names]
+        read = dict.fromkeys([*tuner.keys, *constant_names(tuner)])
+        self.read = [(names.index(name), name) for name in read if name in names]
+        # Where what is read stands, and tensors, by the names and types of what is given.
+        self.plans = {}
+        self.known = {}
+        # Those of `known` of which no more than the calls is counted.
+        self.settled = {}
+
+    @classmethod
+    def of(cls, tuner):
+        marks = tuner.__dict__.get("_bluefin_marks")
+        if marks is None:
+            try:
+                marks = cls(tuner)
+            except Exception:
+                # No function as Triton compiles them.
+                marks = False
+            tuner.__dict__["_bluefin_marks"] = marks
+        return marks
+
+    def plan(self, args, kwargs):
+        if len(self.plans) >= self.MOST:
+            self.plans.clear()
+        places = [at for at, _ in self.read if at < len(args)]
+        names = [name for at, name in self.read if at >= len(args) and name in kwargs]
+        tensors = [at for at, one in enumerate(args) if hasattr(one, "dtype")]
+        named = [name for name, one in kwargs.items() if hasattr(one, "dtype")]
+        return places, names, tensors, named
+
+    def mark(self, args, kwargs):
+        """The mark of a launch."""
+        given = (*kwargs, *map(type, args), *map(type, kwargs.values()))
+        plan = self.plans.get(given)
+        if plan is None:
+            plan = self.plans[given] = self.plan(args, kwargs)
+        places, names, tensors, named = plan
+        told = [args[at] for at in places] + [kwargs[name] for name in names]
+        return given, *told, *[args[at].dtype for at in tensors], *[kwargs[name].dtype for name in named]
+
+    def keep(self, args, kwargs, mark, known):
+        places, names, _, _ = self.plan(args, kwargs)
+        told = [args[at] for at in places] + [kwargs[name] for name in names]
+        # Zeros of either sign are equal, and their texts are not.
+        is_plain = all(type(one) in self.PLAIN and not (type(one) is float and one == 0) for one in told)
+        if is_plain and len(self.known) < self.MOST:
+            self.known[mark] = known
+
+
+def marked(tuner, args, kwargs):
+    """The marks of a tuner, the mark of a launch, and what is known of launches with it."""
+    marks = Marks.of(tuner)
+    try:
+        mark = marks.mark(args, kwargs) if marks else None
+        return marks, mark, None if mark is None else marks.known.get(mark)
+    except Exception:
+        # A value or a type that can not be told from others.
+        return marks, None, None
+
+
+def settled(tuner, args, kwargs):
+    """What is known of a launch of which no more than the call is to be counted; nothing of others."""
+    marks = tuner.__dict__.get("_bluefin_marks")
+    try:
+        return marks.settled.get(marks.mark(args, kwargs)) if marks else None
+    except Exception:
+        return None
 
 
 def jit_function(tuner):
