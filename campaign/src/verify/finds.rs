@@ -14,7 +14,7 @@ use bluefin_serving::files::name_of;
 use serde_json::{Map, Value as Json, json};
 
 use super::asked::Shown;
-use super::immediate::{Asking, CHOICE, Databases, Immediate};
+use super::immediate::{Asking, CHOICE, Databases, Immediate, Others};
 use super::tries::{Steps, replace, take_out, verified};
 use super::verdict::{Verdict, Worth};
 use super::{Judged, Verified, beside};
@@ -71,14 +71,8 @@ impl FindFile {
         let known = known.map(|other| rows_of(&other)).transpose()?.unwrap_or_default();
         let driver = Immediate::find(gpu, driver)?;
         let is_believed = is_user && driver.version.is_none();
-        if let Some(version) = driver.version.as_ref().filter(|_| is_user) {
-            let expected = format!("{base}.{}{USER}", version.user_suffix("HIP"));
-            if name != expected {
-                bail!(
-                    "{}: found the name {name}, expected {expected}: MIOpen {version} reads no other, and --miopen-driver says another one",
-                    path.display()
-                );
-            }
+        if is_user {
+            driver.check_user(path, &base, USER)?;
         }
         let others = (!is_user).then(|| driver.others(path));
         Ok(Self { path: path.to_path_buf(), text, rows, known, driver, others, is_believed })
@@ -174,8 +168,8 @@ impl FindFile {
             texts.push(format!("{without_row}{}", known.text()?));
         }
         let databases = |text: String| {
-            let (others, name) = (self.others.clone(), name_of(&self.path));
-            Databases { others, hidden: Vec::new(), name, contents: text.into_bytes() }
+            let others = self.others.clone().map(|folder| Others { folder, hidden: None });
+            Databases { others, name: name_of(&self.path), contents: text.into_bytes() }
         };
         let databases: Vec<Databases> = texts.into_iter().map(databases).collect();
         let (sides, dead) = self.driver.sides(&databases, words, asking, &entry.key, steps).await?;

@@ -13,6 +13,7 @@ use bluefin_miopen::detect::{self, HIP_VISIBLE, ROCM};
 use bluefin_miopen::driver::{Params, arguments};
 use bluefin_miopen::place::Place;
 use bluefin_miopen::process::{self, Run, Watch};
+use bluefin_serving::files::name_of;
 
 use super::asked::Shown;
 use super::tries::{Steps, Tries, Try, untold};
@@ -21,7 +22,7 @@ use super::tries::{Steps, Tries, Try, untold};
 const DATABASES: &str = "share/miopen/db";
 /// Launches of a process: the first is not counted.
 const LAUNCHES: &str = "11";
-/// Bytes that are kept of what a process says, of which what it read comes early.
+/// Bytes that are kept of the beginning of what a process says, which has what it read, and of the end, which has the time.
 const SAID: usize = 1 << 20;
 /// What MIOpenDriver launches of itself: what MIOpen chooses.
 pub(super) const CHOICE: &str = "0";
@@ -47,22 +48,28 @@ pub(super) struct Asking {
 /// The databases of a side: those that are in the system's folder or the user's.
 pub(super) struct Databases {
     /// Of a system's: where all others are.
-    pub others: Option<PathBuf>,
-    /// The names of those that are not to be taken from there.
-    pub hidden: Vec<String>,
+    pub others: Option<Others>,
     /// Name and contents of what takes their places.
     pub name: String,
     /// See `name`.
     pub contents: Vec<u8>,
 }
 
+/// The other databases of a system.
+#[derive(Clone)]
+pub(super) struct Others {
+    pub folder: PathBuf,
+    /// What the names begin and end with of those that are not to be taken from there.
+    pub hidden: Option<(String, &'static [&'static str])>,
+}
+
 /// A side of a row.
 #[derive(Default)]
 pub(super) struct Side {
     pub tries: Tries,
-    /// That the last process launched.
+    /// That the last process launched which told a time.
     pub solver: String,
-    /// What it said.
+    /// What that one said, or the last one if none told any.
     pub said: String,
 }
 
@@ -91,6 +98,22 @@ impl Immediate {
         let installed = Some(self.root.join(DATABASES)).filter(|folder| folder.is_dir());
         let here = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         installed.unwrap_or_else(|| here.to_path_buf())
+    }
+
+    /// Checks that MIOpen reads a user's file of this name: its version is between what such names begin with and what they end with.
+    ///
+    /// # Errors
+    /// If it reads another one.
+    pub(super) fn check_user(&self, path: &Path, base: &str, end: &str) -> anyhow::Result<()> {
+        let Some(version) = &self.version else { return Ok(()) };
+        let (name, expected) = (name_of(path), format!("{base}.{}{end}", version.user_suffix("HIP")));
+        if name != expected {
+            bail!(
+                "{}: found the name {name}, expected {expected}: MIOpen {version} reads no other, and --miopen-driver says another one",
+                path.display()
+            );
+        }
+        Ok(())
     }
 
     /// What MIOpenDriver is asked: a solution of a problem, without a search, several times.
@@ -128,8 +151,11 @@ impl Immediate {
                     steps.begin(&format!("turn {} of {turns}: {what}", turn + 1));
                     let (came, solver, said) = self.process(place, databases, words, asking).await?;
                     side.tries.add(came);
-                    side.solver = solver.unwrap_or_else(|| std::mem::take(&mut side.solver));
-                    side.said = said;
+                    match solver {
+                        Some(solver) => (side.solver, side.said) = (solver, said),
+                        None if side.solver.is_empty() => side.said = said,
+                        None => {}
+                    }
                 }
             }
             if turn == 0 && sides.iter().all(|(_, _, side)| side.tries.dead().is_some()) {
@@ -149,9 +175,9 @@ impl Immediate {
         let Some(others) = &databases.others else { return Ok(place) };
         let folder = databases.folder(&place);
         std::fs::create_dir(&folder)?;
-        for other in std::fs::read_dir(std::path::absolute(others)?)?.flatten() {
-            let is_hidden = |name: &String| other.file_name() == **name;
-            if !is_hidden(&databases.name) && !databases.hidden.iter().any(is_hidden) {
+        for other in std::fs::read_dir(std::path::absolute(&others.folder)?)?.flatten() {
+            let name = other.file_name();
+            if *name != *databases.name && !others.hides(&name.to_string_lossy()) {
                 std::os::unix::fs::symlink(other.path(), folder.join(other.file_name()))?;
             }
         }
@@ -174,12 +200,20 @@ impl Immediate {
         command.extend(words.iter().cloned());
         let run = Run { command, environment: place.environment(), folder: place.path().to_path_buf(), output: None };
         let limit = asking.limit;
-        let watch = Watch { time: limit, silence: limit, tail_bytes: SAID, ..Watch::default() };
+        let watch = Watch { time: limit, silence: limit, tail_bytes: SAID, head_bytes: SAID, ..Watch::default() };
         let ran =
             self.gpu.lock.hold_for_long(process::run(&run, &watch)).await.context("MIOpenDriver does not start")?;
         Ok(match read(&ran.tail).filter(|_| ran.is_success()) {
             Some((us, solver)) => (Try::Timed(us), Some(solver), ran.tail),
             None => (untold(&ran, 3, "MIOpenDriver told no time"), None, ran.tail),
+        })
+    }
+}
+
+impl Others {
+    fn hides(&self, name: &str) -> bool {
+        self.hidden.as_ref().is_some_and(|(begin, ends)| {
+            name.strip_prefix(&**begin).is_some_and(|rest| ends.iter().any(|end| rest.ends_with(end)))
         })
     }
 }

@@ -12,12 +12,13 @@ use bluefin_common::problem::Problem;
 use bluefin_common::shutdown;
 use bluefin_miopen::db::perf_db::{PerfDb, PerfRow, Solvers};
 use bluefin_miopen::db::solvers::{Solvers as Registry, is_own};
+use bluefin_miopen::db::{Finding, FindingKind};
 use bluefin_miopen::key::PerfDbKey;
 use bluefin_serving::files::name_of;
 use serde_json::{Map, json};
 
 use super::asked::Shown;
-use super::immediate::{Asking, Databases, Immediate, Side};
+use super::immediate::{Asking, Databases, Immediate, Others, Side};
 use super::tries::{Steps, replace, take_out, verified};
 use super::verdict::{Verdict, Worth};
 use super::{Judged, Verified, beside};
@@ -25,46 +26,55 @@ use crate::carry::Watch;
 
 /// What the names of perf dbs end with: as text and in SQLite, installed with MIOpen and a user's.
 const SYSTEM: [&str; 2] = [".db.txt", ".db"];
-const USER: [&str; 2] = [".udb.txt", "_1.1.0.udb"];
+const USER_TEXT: &str = ".udb.txt";
+const USER: [&str; 2] = [USER_TEXT, "_1.1.0.udb"];
 /// What the names of those of batch norms begin with.
 const NORMS: &str = "batchnorm_";
-/// How much MIOpen is to say: which rows it reads, and which it does not take.
+/// What the names end with of all that a build may read in the place of a system's, be it for another number of CUs (MIOpen 3.3,
+/// `src/include/miopen/execution_context.hpp`).
+const HIDDEN: &[&str] = &[".db", ".db.txt", ".cd.pdb.txt"];
+/// How much MIOpen is to say: the params that it reads, and which it does not take.
 const LOG_LEVEL: &str = "5";
 /// What takes the place of a row that loses.
 const NONE: &str = "no row, so that the solver chooses";
+/// Why a row is not judged that need not have been read.
+const UNSAID: &str = "MIOpen does not say that it reads the row";
 
 /// A perf db of convolutions.
 pub struct PerfFile {
     path: PathBuf,
+    /// Of a text.
     bytes: Vec<u8>,
     is_text: bool,
     db: PerfDb,
     rows: Vec<Row>,
     known: PerfDb,
     driver: Immediate,
-    /// Of a file that is installed with MIOpen: where the others are.
-    others: Option<PathBuf>,
-    /// The other form of its perf db there, and the name that a build has without SQLite.
-    hidden: Vec<String>,
+    /// Of a file that is installed with MIOpen: the others.
+    others: Option<Others>,
     notes: Vec<String>,
 }
 
 /// A row: what a solver takes for a key.
 struct Row {
+    /// From 1, or its id.
+    line: u64,
     key: PerfDbKey,
     solver: Arc<str>,
     params: Arc<str>,
 }
 
-/// What MIOpen says of a row.
+/// What MIOpen says of the params of a solver.
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {
-    /// Nothing that speaks against it.
+    /// It read them, and nothing speaks against it.
     Taken,
+    /// Nothing: it need not have read them.
+    Nothing,
     /// The params are none that the solver has for the problem.
     Refused,
     /// It finds none.
-    Unread,
+    Missing,
 }
 
 impl PerfFile {
@@ -81,7 +91,7 @@ impl PerfFile {
             );
         }
         let is_text = name.ends_with(".txt");
-        let is_user_text = name.starts_with(&format!("{base}.HIP.")) && name.ends_with(".udb.txt");
+        let is_user_text = name.starts_with(&format!("{base}.HIP.")) && name.ends_with(USER_TEXT);
         let is_user = is_user_text || name == format!("{base}_1.1.0.udb");
         let [text, sqlite] = SYSTEM.map(|end| format!("{base}{end}"));
         if !is_user && name != text && name != sqlite {
@@ -98,26 +108,23 @@ impl PerfFile {
         }
         let known = beside(known, &name).map(|other| read(&other)).transpose()?.map(|(_, db, _)| db);
         let driver = Immediate::find(gpu, driver)?;
-        if let Some(version) = driver.version.as_ref().filter(|_| is_user_text) {
-            let expected = format!("{base}.{}{}", version.user_suffix("HIP"), ".udb.txt");
-            if name != expected {
-                bail!(
-                    "{shown}: found the name {name}, expected {expected}: MIOpen {version} reads no other, and --miopen-driver says another one"
-                );
-            }
+        if is_user_text {
+            driver.check_user(path, &base, USER_TEXT)?;
         }
-        let others = (!is_user).then(|| driver.others(path));
+        let hidden = (gpu.target.arch().to_string(), HIDDEN);
+        let others = (!is_user).then(|| Others { folder: driver.others(path), hidden: Some(hidden) });
         let mut notes = Vec::new();
-        if !db.findings.is_empty() {
+        if db.findings.kept.iter().any(|finding| !is_unused(finding)) {
             notes.push("it has lines that MIOpen does not take, which `bluefin db check` names".to_string());
         }
-        notes.extend(others.iter().map(|folder| format!("MIOpen's other files are those of {}", folder.display())));
+        notes.extend(
+            others.iter().map(|others| format!("MIOpen's other files are those of {}", others.folder.display())),
+        );
         if is_user && driver.version.is_none() {
             notes.push("found no include/miopen/version.h, which says what MIOpen's own files are called: this name is believed".to_string());
         }
-        let hidden = vec![text, sqlite, format!("{base}.cd.pdb.txt")];
         let known = known.unwrap_or_default();
-        Ok(Self { path: path.to_path_buf(), bytes, is_text, db, rows, known, driver, others, hidden, notes })
+        Ok(Self { path: path.to_path_buf(), bytes, is_text, db, rows, known, driver, others, notes })
     }
 
     /// Where it is.
@@ -135,7 +142,7 @@ impl PerfFile {
     /// Times solvers with the params of rows and without them, and takes rows that lose out of the file if `fix`. `None`: a signal interrupted it.
     ///
     /// # Errors
-    /// If MIOpenDriver does not start, it fails with all rows and without them, or a file can not be written.
+    /// If MIOpenDriver does not start, or a file can not be written.
     pub(super) async fn verify(
         &mut self,
         turns: u32,
@@ -143,8 +150,12 @@ impl PerfFile {
         fix: bool,
         watch: &mut dyn Watch,
     ) -> anyhow::Result<Option<Verified>> {
-        if fix && !self.is_text && !self.db.findings.is_empty() {
-            bail!("--fix: {}: found rows that MIOpen does not take, expected none in SQLite", self.path.display());
+        let is_twice = |finding: &Finding| finding.kind == FindingKind::DuplicateSolver;
+        if fix && !self.is_text && self.db.findings.kept.iter().any(is_twice) {
+            let shown = self.path.display();
+            bail!(
+                "--fix: {shown}: found two rows of a solver for a problem, expected one, so that none is left behind it"
+            );
         }
         let signal = shutdown::on_signal()?;
         let asking = Asking { turns, limit, log_level: Some(LOG_LEVEL) };
@@ -153,34 +164,32 @@ impl PerfFile {
         let keys: Vec<(String, &str)> = self.rows.iter().map(|row| (row.key.to_string(), &*row.solver)).collect();
         let lost = if fix { take_out(&keys, &mut judged, NONE, |_, _| None) } else { BTreeSet::new() };
         if !lost.is_empty() {
-            replace(&self.path, &self.bytes, &self.without(&lost)?)?;
+            self.remove(&lost)?;
         }
         Ok(Some(verified(judged)))
     }
 
     async fn judge(&self, asking: Asking, watch: &mut dyn Watch) -> anyhow::Result<Vec<Judged>> {
         let mut judged = Vec::with_capacity(self.rows.len());
-        let mut dead: Vec<Option<String>> = Vec::new();
         let mut steps = Steps::new(watch, self.rows.len(), asking.turns);
         for row in &self.rows {
             let worth = match row.words() {
                 Err(reason) => Worth::unknown(&reason),
                 Ok(words) => {
                     let what = format!("{} {}", row.solver, row.key);
-                    let (sides, reason) =
-                        self.driver.sides(&self.sides(row)?, &words, asking, &what, &mut steps).await?;
-                    dead.push(reason);
-                    row.worth(&sides, asking.turns)
+                    let (sides, _) = self.driver.sides(&self.sides(row)?, &words, asking, &what, &mut steps).await?;
+                    row.worth(&sides, self.known(row), self.others.is_some(), asking.turns)
                 }
             };
             steps.end(asking.turns as usize);
             judged.push(row.judged(worth));
         }
-        let dead: Option<Vec<String>> = dead.into_iter().collect();
-        if let Some(reason) = dead.as_deref().and_then(<[_]>::first) {
-            bail!("{}: nothing runs, with its rows or without: {reason}", self.path.display());
-        }
         Ok(judged)
+    }
+
+    /// The params that are known for the solver and the problem of a row.
+    fn known(&self, row: &Row) -> Option<&Arc<str>> {
+        self.known.records.get(&row.key)?.get(&row.solver)
     }
 
     /// The perf dbs with a row, without it, and with the one that is known: of its key alone, since nothing else is asked.
@@ -188,7 +197,7 @@ impl PerfFile {
         let all = self.db.records.get(&row.key).cloned().unwrap_or_default();
         let mut without = all.clone();
         without.remove(&row.solver);
-        let known = self.known.records.get(&row.key).and_then(|solvers| solvers.get(&row.solver)).map(|params| {
+        let known = self.known(row).map(|params| {
             let mut known = without.clone();
             known.insert(Arc::clone(&row.solver), Arc::clone(params));
             known
@@ -196,12 +205,7 @@ impl PerfFile {
         let database = |solvers: Solvers| {
             let mut db = PerfDb::default();
             db.records.insert(row.key.clone(), solvers);
-            Ok(Databases {
-                others: self.others.clone(),
-                hidden: self.hidden.clone(),
-                name: name_of(&self.path),
-                contents: self.written(&db)?,
-            })
+            Ok(Databases { others: self.others.clone(), name: name_of(&self.path), contents: self.written(&db)? })
         };
         [Some(all), Some(without), known].into_iter().flatten().map(database).collect()
     }
@@ -218,21 +222,19 @@ impl PerfFile {
         std::fs::read(file.path()).with_context(|| file.path().display().to_string())
     }
 
-    /// The file without these rows: of a text all else keeps its bytes.
-    fn without(&self, lost: &BTreeSet<&(String, &str)>) -> anyhow::Result<Vec<u8>> {
+    /// Takes these rows out of the file: all else stays as it is.
+    fn remove(&self, lost: &BTreeSet<&(String, &str)>) -> anyhow::Result<()> {
         if self.is_text {
-            let text = std::str::from_utf8(&self.bytes).context("a perf db")?;
-            return Ok(text.split_inclusive('\n').filter_map(|line| kept(line, lost)).collect::<String>().into_bytes());
+            let lines = self.bytes.split_inclusive(|byte| *byte == b'\n');
+            let left: Vec<u8> = lines.filter_map(|line| kept(line, lost)).flatten().collect();
+            return replace(&self.path, &self.bytes, &left);
         }
-        let mut db = self.db.clone();
-        for (key, solvers) in &mut db.records {
-            let key = key.to_string();
-            let names: Vec<Arc<str>> = solvers.keys().cloned().collect();
-            names.iter().filter(|name| lost.contains(&(key.clone(), &***name))).for_each(|name| {
-                solvers.remove(name);
-            });
+        let is_lost = |row: &&Row| lost.contains(&(row.key.to_string(), &*row.solver));
+        let gone = self.rows.iter().filter(is_lost).map(Row::as_read);
+        if !PerfDb::remove_sqlite(&self.path, &gone.collect::<Vec<_>>())? {
+            bail!("{}: found other rows than were read, expected the same; nothing was written", self.path.display());
         }
-        self.written(&db)
+        Ok(())
     }
 }
 
@@ -257,23 +259,63 @@ impl Row {
         words.map_err(|error| format!("MIOpenDriver has no words for {error}"))
     }
 
-    fn worth(&self, sides: &[Side], turns: u32) -> Worth {
+    fn as_read(&self) -> PerfRow<'_> {
+        PerfRow { line: self.line, key: &self.key, solver: &self.solver, params: &self.params }
+    }
+
+    /// By processes with it, without it, and with the params that are `known`. It counts where MIOpen says that it went by it, and where that made a
+    /// difference: without a row that `is_installed` there is none.
+    fn worth(&self, sides: &[Side], known: Option<&Arc<str>>, is_installed: bool, turns: u32) -> Worth {
         let came = |at: usize| sides.get(at).map(|side| side.tries.came(turns));
         let (Some(own), Some(default)) = (came(0), came(1)) else { return Worth::unknown("nothing was timed") };
-        let mut worth = Worth::between(&own, &default, came(2).as_ref());
-        let Some(side) = sides.first().filter(|_| worth.time.is_some()) else { return worth };
-        let launched = &*side.solver;
-        let (verdict, reason) = match heard(&side.said, &self.solver) {
-            _ if launched != &*self.solver => (Verdict::Unknown, format!("MIOpen launches {launched}")),
-            Heard::Unread => (Verdict::Unknown, "MIOpen finds no such row in its perf db".to_string()),
-            Heard::Refused => {
-                (Verdict::Default, "MIOpen does not take its params, and launches the default".to_string())
-            }
-            Heard::Taken => return worth,
+        let known = sides.get(2).zip(known).filter(|(side, _)| !side.solver.is_empty());
+        let unknown = known.and_then(|(side, params)| self.not_taken(side, params));
+        let known = came(2).filter(|_| unknown.is_none());
+        let mut worth = Worth::between(&own, &default, known.as_ref());
+        let unknown = unknown.map(|(_, reason)| format!("of the known params: {reason}"));
+        let (Some(side), Some(without)) = (sides.first(), sides.get(1)) else { return worth };
+        let found = match worth.verdict {
+            // Where it fails no process says what it launches.
+            Verdict::Fails => match heard(&side.said, &self.solver, &self.params) {
+                Heard::Nothing | Heard::Missing => Some((Verdict::Unknown, UNSAID.to_string())),
+                Heard::Taken | Heard::Refused => None,
+            },
+            _ if worth.time.is_none() => None,
+            _ => self.not_taken(side, &self.params),
         };
-        worth.verdict = verdict;
-        worth.reason = Some(reason);
+        let is_same = || heard(&without.said, &self.solver, &self.params) == Heard::Taken;
+        let is_other = || is_installed && says_params(&without.said, &self.solver);
+        let found = found.or_else(|| {
+            let is_judged = worth.time.is_some() || worth.verdict == Verdict::Fails;
+            match is_judged {
+                true if is_same() => Some((Verdict::Default, "MIOpen has the same params without it".to_string())),
+                true if is_other() => Some((Verdict::Unknown, "MIOpen has other params without it".to_string())),
+                _ => None,
+            }
+        });
+        let reason = found.map(|(verdict, reason)| {
+            worth.verdict = verdict;
+            reason
+        });
+        let reasons: Vec<String> = reason.into_iter().chain(worth.reason.take()).chain(unknown).collect();
+        worth.reason = (!reasons.is_empty()).then(|| reasons.join("; "));
         worth
+    }
+
+    /// Why what processes of a side took is not what the solver takes with `params`, and what it is then.
+    fn not_taken(&self, side: &Side, params: &str) -> Option<(Verdict, String)> {
+        let launched = &*side.solver;
+        if launched != &*self.solver {
+            return Some((Verdict::Unknown, format!("MIOpen launches {launched}")));
+        }
+        match heard(&side.said, &self.solver, params) {
+            Heard::Taken => None,
+            Heard::Nothing => Some((Verdict::Unknown, UNSAID.to_string())),
+            Heard::Missing => Some((Verdict::Unknown, "MIOpen finds no such row in its perf db".to_string())),
+            Heard::Refused => {
+                Some((Verdict::Default, "MIOpen does not take its params, and launches the default".to_string()))
+            }
+        }
     }
 
     fn judged(&self, worth: Worth) -> Judged {
@@ -295,7 +337,7 @@ fn read(path: &Path) -> anyhow::Result<(Vec<u8>, PerfDb, Vec<Row>)> {
     let bytes = std::fs::read(path).with_context(|| name.clone())?;
     let mut rows = Vec::new();
     let row = |row: PerfRow<'_>| {
-        rows.push(Row { key: row.key.clone(), solver: row.solver.into(), params: row.params.into() });
+        rows.push(Row { line: row.line, key: row.key.clone(), solver: row.solver.into(), params: row.params.into() });
     };
     let db = if name_of(path).ends_with(".txt") {
         PerfDb::parse_text_with(&name, &bytes, row)?
@@ -305,37 +347,55 @@ fn read(path: &Path) -> anyhow::Result<(Vec<u8>, PerfDb, Vec<Row>)> {
     Ok((bytes, db, rows))
 }
 
-/// A line without the rows that are lost; `None` if it has no other. MIOpen takes the first line of a key, so that all others lose them as well.
-fn kept(line: &str, lost: &BTreeSet<&(String, &str)>) -> Option<String> {
-    let body = line.trim_end_matches(['\r', '\n']);
-    let end = line.get(body.len()..).unwrap_or_default();
-    let Some((key, entries)) = body.split_once('=') else { return Some(line.to_string()) };
-    let is_lost = |entry: &&str| {
-        let solver = entry.split_once(':').map_or("", |(solver, _)| solver);
-        lost.contains(&(key.to_string(), solver))
-    };
-    if !entries.split(';').any(|entry| is_lost(&entry)) {
-        return Some(line.to_string());
-    }
-    let left: Vec<&str> = entries.split(';').filter(|entry| !is_lost(entry)).collect();
-    left.iter().any(|entry| !entry.is_empty()).then(|| format!("{key}={}{end}", left.join(";")))
+/// Whether it is said of what nothing refers to, as MIOpen leaves it where it takes rows out.
+fn is_unused(finding: &Finding) -> bool {
+    finding.kind == FindingKind::Reference && finding.line == 0
 }
 
-/// What MIOpen says of the params of `solver` in its perf db (MIOpen 3.3, `src/include/miopen/find_solution.hpp` and `db_record.hpp`). Params that it can not
-/// read are told, and then that there are none.
-fn heard(said: &str, solver: &str) -> Heard {
-    let refused = [
-        "Invalid config loaded from Perf Db: ".to_string() + solver + ":",
-        "Perf db record is obsolete or corrupt: ".to_string(),
-    ];
-    let unread = format!("Perf Db: record not found for: {solver}");
-    if refused.iter().any(|words| said.contains(words)) {
-        Heard::Refused
-    } else if said.lines().any(|line| line.trim_end().ends_with(&unread)) {
-        Heard::Unread
-    } else {
-        Heard::Taken
+/// A line without the rows that are lost; `None` if it has no other. MIOpen takes the first line of a key, so that all others lose them as well.
+fn kept(line: &[u8], lost: &BTreeSet<&(String, &str)>) -> Option<Vec<u8>> {
+    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let (body, end) = line.split_at(line.iter().rposition(|byte| !is_end(byte)).map_or(0, |last| last + 1));
+    let split = |text: &[u8], by: u8| text.iter().position(|byte| *byte == by);
+    let Some((key, entries)) = split(body, b'=').and_then(|at| Some((body.get(..at)?, body.get(at + 1..)?))) else {
+        return Some(line.to_vec());
+    };
+    let is_lost = |entry: &&[u8]| {
+        let solver = split(entry, b':').and_then(|at| entry.get(..at)).unwrap_or_default();
+        lost.iter().any(|(lost, name)| lost.as_bytes() == key && name.as_bytes() == solver)
+    };
+    let entries = || entries.split(|byte| *byte == b';');
+    if !entries().any(|entry| is_lost(&entry)) {
+        return Some(line.to_vec());
     }
+    let left: Vec<&[u8]> = entries().filter(|entry| !is_lost(entry)).collect();
+    let left = left.iter().any(|entry| !entry.is_empty()).then(|| left.join(&b';'))?;
+    Some([key, b"=", &left, end].concat())
+}
+
+/// What MIOpen says of `params` of `solver` (MIOpen 3.3, `src/include/miopen/find_solution.hpp`, `db_record.hpp` and `src/db_record.cpp`): it prints what it
+/// reads, behind any key. Of params that it can not read it says so, and then that there are none.
+fn heard(said: &str, solver: &str, params: &str) -> Heard {
+    let line_ends = |words: &str| said.lines().any(|line| line.trim_end().ends_with(words));
+    let is_read = line_ends(&format!("={solver}:{params}"));
+    let is_missing = line_ends(&format!("Perf Db: record not found for: {solver}"));
+    let is_corrupt = said.contains(&format!("Perf db record is obsolete or corrupt: {params}. "));
+    if said.contains(&format!("Invalid config loaded from Perf Db: {solver}:")) || is_missing && is_corrupt {
+        Heard::Refused
+    } else if is_missing {
+        Heard::Missing
+    } else if is_read {
+        Heard::Taken
+    } else {
+        Heard::Nothing
+    }
+}
+
+/// Whether MIOpen says that it read any params of `solver`.
+fn says_params(said: &str, solver: &str) -> bool {
+    let named = format!("={solver}:");
+    let params = |line: &str| line.rsplit_once(&named).map(|(_, params)| params.trim_end().to_string());
+    said.lines().filter_map(params).any(|params| params != "<values not found>")
 }
 
 #[cfg(test)]
@@ -346,25 +406,44 @@ mod tests {
     fn rows_go_and_all_else_keeps_its_bytes() {
         let lost = [("k".to_string(), "A")];
         let lost: BTreeSet<&(String, &str)> = lost.iter().collect();
-        let kept = |line| kept(line, &lost);
-        assert_eq!(kept("k=A:1,2;B:3\r\n").as_deref(), Some("k=B:3\r\n"));
-        assert_eq!(kept("k=B:3;A:1;").as_deref(), Some("k=B:3;"));
-        assert_eq!(kept("k=A:1\n"), None);
-        assert_eq!(kept("k=A:1;\n"), None, "a semicolon at the end is no entry");
-        for other in ["k=AA:1\n", "l=A:1\n", "no key\n", "\n"] {
+        let kept = |line: &[u8]| kept(line, &lost);
+        assert_eq!(kept(b"k=A:1,2;B:3\r\n").as_deref(), Some(&b"k=B:3\r\n"[..]));
+        assert_eq!(kept(b"k=B:3;A:1;").as_deref(), Some(&b"k=B:3;"[..]));
+        assert_eq!(kept(b"k=A:1;B:\xff\n").as_deref(), Some(&b"k=B:\xff\n"[..]));
+        assert_eq!(kept(b"k=A:1\n"), None);
+        assert_eq!(kept(b"k=A:1;\n"), None, "a semicolon at the end is no entry");
+        for other in [&b"k=AA:1\n"[..], b"l=A:1\n", b"no key\n", b"\n", b"\xff=A:1\n"] {
             assert_eq!(kept(other).as_deref(), Some(other));
         }
     }
 
     #[test]
     fn what_miopen_says_of_a_row_is_heard() {
-        let heard = |line: &str| heard(&format!("MIOpen(HIP): {line}\nGPU Kernel Time\n"), "ConvAsm1x1U");
-        assert_eq!(heard("Info [FindSolutionImpl] Perf Db: record not found for: ConvAsm1x1U"), Heard::Unread);
-        assert_eq!(heard("Info [FindSolutionImpl] Perf Db: record not found for: ConvAsm1x1UV2"), Heard::Taken);
+        let heard = |line: &str| heard(&format!("MIOpen(HIP): {line}\nGPU Kernel Time\n"), "ConvAsm1x1U", "9,9");
+        let read = "Info [GetValues] 2x1=ConvAsm1x1U:9,9";
+        assert_eq!(heard(read), Heard::Taken);
+        assert_eq!(heard("Info [FindSolutionImpl] Perf Db: record not found for: ConvAsm1x1U"), Heard::Missing);
+        for silent in [
+            "Info [FindSolutionImpl] Perf Db: record not found for: ConvAsm1x1UV2",
+            "Info [GetValues] 2x1=ConvAsm1x1U:9,8",
+            "Info [GetValues] 2x1=ConvAsm1x1U:<values not found>",
+            "Info [FindSolutionImpl] ConvAsm1x1U (not searchable)",
+            "Info [FindSolutionImpl] ConvAsm1x1U (db access disabled)",
+        ] {
+            assert_eq!(heard(silent), Heard::Nothing, "{silent}");
+        }
         let invalid =
             "Warning [FindSolutionImpl] Invalid config loaded from Perf Db: ConvAsm1x1U: 9,9. Performance may degrade.";
-        assert_eq!(heard(invalid), Heard::Refused);
-        let corrupt = "Info [GetValues] Perf db record is obsolete or corrupt: x. Performance may degrade.\nPerf Db: record not found for: ConvAsm1x1U";
-        assert_eq!(heard(corrupt), Heard::Refused);
+        assert_eq!(heard(&format!("{read}\n{invalid}")), Heard::Refused);
+        let corrupt = |params: &str| {
+            format!(
+                "{read}\nInfo [GetValues] Perf db record is obsolete or corrupt: {params}. Performance may degrade."
+            )
+        };
+        let none = "\nPerf Db: record not found for: ConvAsm1x1U";
+        assert_eq!(heard(&(corrupt("9,9") + none)), Heard::Refused);
+        assert_eq!(heard(&corrupt("x")), Heard::Taken, "that of another solver");
+        let says = |line: &str| says_params(line, "ConvAsm1x1U");
+        assert!(says("k=ConvAsm1x1U:1") && !says("k=ConvAsm1x1U:<values not found>") && !says("k=ConvAsm1x1UV2:1"));
     }
 }

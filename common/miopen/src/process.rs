@@ -38,8 +38,10 @@ pub struct Watch {
     pub processor_counts: bool,
     /// Bytes of the file that it writes its answer to.
     pub output_bytes: u64,
-    /// Bytes kept of what it prints.
+    /// Bytes kept of the end of what it prints.
     pub tail_bytes: usize,
+    /// Bytes kept of its beginning, where that counts as well.
+    pub head_bytes: usize,
     /// What the files that tell of control groups are below: `/`.
     pub root: PathBuf,
 }
@@ -53,6 +55,7 @@ impl Default for Watch {
             processor_counts: true,
             output_bytes: 512 << 20,
             tail_bytes: TAIL,
+            head_bytes: 0,
             root: PathBuf::from("/"),
         }
     }
@@ -89,7 +92,7 @@ pub enum Ended {
 #[derive(Debug)]
 pub struct Ran {
     pub ended: Ended,
-    /// The end of what it printed, without what looks like its environment.
+    /// The end of what it printed, behind the beginning where that is kept, without what looks like its environment.
     pub tail: String,
     pub took: Duration,
 }
@@ -139,7 +142,7 @@ pub async fn run(run: &Run, watch: &Watch) -> io::Result<Ran> {
         .kill_on_drop(true)
         .spawn()?;
     let mut group = ProcessGroup::of(child.id());
-    let printed = Arc::new(Printed { kept: watch.tail_bytes, ..Printed::default() });
+    let printed = Arc::new(Printed { kept: watch.tail_bytes, kept_first: watch.head_bytes, ..Printed::default() });
     let mut readers = JoinSet::new();
     for pipe in [child.stdout.take().map(Pipe::Out), child.stderr.take().map(Pipe::Err)].into_iter().flatten() {
         let printed = Arc::clone(&printed);
@@ -166,8 +169,7 @@ pub async fn run(run: &Run, watch: &Watch) -> io::Result<Ran> {
         ended => ended,
     };
     let _ = timeout(LAST_WORDS, async { while readers.join_next().await.is_some() {} }).await;
-    let tail = printed.tail.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(Ran { ended, tail: scrub(&String::from_utf8_lossy(&tail)), took: started.elapsed() })
+    Ok(Ran { ended, tail: scrub(&String::from_utf8_lossy(&printed.text())), took: started.elapsed() })
 }
 
 async fn wait(
@@ -232,9 +234,20 @@ enum Pipe {
 #[derive(Default)]
 struct Printed {
     bytes: AtomicU64,
-    /// At most so many.
+    /// At most so many of the end.
     kept: usize,
-    tail: Mutex<Vec<u8>>,
+    /// And of the beginning.
+    kept_first: usize,
+    lines: Mutex<Lines>,
+}
+
+/// The lines that are kept.
+#[derive(Default)]
+struct Lines {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    /// Bytes between the two.
+    left_out: usize,
 }
 
 impl Printed {
@@ -258,13 +271,28 @@ impl Printed {
     }
 
     fn add(&self, lines: &[u8]) {
-        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let Lines { head, tail, left_out } = &mut *kept;
         tail.extend(lines);
         let excess = tail.len().saturating_sub(self.kept);
         if excess > 0 {
             let end = tail.iter().skip(excess).position(|byte| *byte == b'\n').map_or(tail.len(), |at| excess + at + 1);
-            tail.drain(..end);
+            let gone: Vec<u8> = tail.drain(..end).collect();
+            for line in gone.split_inclusive(|byte| *byte == b'\n') {
+                let is_first = *left_out == 0 && head.len() + line.len() <= self.kept_first;
+                if is_first { head.extend(line) } else { *left_out += line.len() }
+            }
         }
+    }
+
+    fn text(&self) -> Vec<u8> {
+        let kept = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let Lines { head, tail, left_out } = &*kept;
+        let between = match head.is_empty() || *left_out == 0 {
+            true => String::new(),
+            false => format!("[{left_out} bytes left out]\n"),
+        };
+        [head.as_slice(), between.as_bytes(), tail.as_slice()].concat()
     }
 }
 
@@ -371,6 +399,16 @@ mod tests {
         assert!(ran.tail.len() <= TAIL && ran.tail.trim_end().ends_with("3999"), "{}", ran.tail.len());
         let ran = run(&shell("env | sort; echo done"), &short()).await.unwrap();
         assert!(!ran.tail.contains("HOME") && ran.tail.contains("done"), "{}", ran.tail);
+    }
+
+    #[tokio::test]
+    async fn the_beginning_is_kept_where_it_counts() {
+        let script = shell("echo first; i=0; while [ $i -lt 4000 ]; do echo line number $i; i=$((i+1)); done");
+        let ran = run(&script, &Watch { head_bytes: 100, ..short() }).await.unwrap();
+        assert!(ran.tail.starts_with("first\nline number 0\n") && ran.tail.ends_with("3999\n"), "{}", ran.tail);
+        assert!(ran.tail.contains(" bytes left out]\n") && ran.tail.len() < TAIL + 200, "{}", ran.tail.len());
+        let ran = run(&script, &Watch { head_bytes: 1 << 20, ..short() }).await.unwrap();
+        assert_eq!(ran.tail.lines().count(), 4001, "nothing is missing, and nothing comes twice");
     }
 
     #[test]

@@ -145,6 +145,105 @@ fn rows_that_miopen_does_not_go_by_are_said_to_be_such() {
 }
 
 #[test]
+fn rows_that_miopen_need_not_have_read_are_not_judged() {
+    let (machine, rows) = (Machine::new("unused.fdb.txt"), Rows::new());
+    put(&machine, SYSTEM, &rows.text());
+    for silent in ["(not searchable)", "(db access disabled)"] {
+        let says = format!("MIOpen(HIP): Info [FindSolutionImpl] ConvHipImplicitGemmV4R1Fwd {silent}");
+        let output = expect(&mut machine.verify(SYSTEM, &[("STAND_IN_SAYS", &says)], &["--json", "--fix"]), 1);
+        let report = json(&output);
+        assert_eq!(verdicts(&report), ["unknown"; 3], "{report}");
+        assert_eq!(report[0]["rows"][1]["reason"], "MIOpen does not say that it reads the row");
+    }
+    assert_eq!(std::fs::read_to_string(machine.path(SYSTEM)).unwrap(), rows.text());
+    // What is said is heard, however much follows.
+    let report = json(&expect(&mut machine.verify(SYSTEM, &[("STAND_IN_BABBLES", "1")], &["--json"]), 1));
+    assert_eq!(verdicts(&report), ["faster", "slower", "tied"], "{report}");
+
+    // A build that reads SQLite takes what there is for another number of CUs, where its own is out of sight.
+    std::fs::create_dir_all(machine.path("share/miopen/db")).unwrap();
+    put(&machine, "share/miopen/db/gfx90a6e.db", &rows.text());
+    put(&machine, "share/miopen/db/gfx90a68.db", &rows.text());
+    let report = json(&expect(&mut machine.verify(SYSTEM, &[("STAND_IN_PERF_DB", "sqlite")], &["--json"]), 1));
+    assert_eq!(verdicts(&report), ["unknown"; 3], "{report}");
+
+    // A build that reads texts never opens a user's SQLite, and has what is installed on both sides.
+    put(&machine, "gfx90a68_1.1.0.udb", &rows.text());
+    let verdicts_beside = |installed: &str, code| {
+        put(&machine, "installed/gfx90a68.db.txt", installed);
+        let folder = machine.path("installed");
+        let system = [("MIOPEN_SYSTEM_DB_PATH", folder.to_str().unwrap())];
+        verdicts(&json(&expect(&mut machine.verify("gfx90a68_1.1.0.udb", &system, &["--json", "--fix"]), code)))
+    };
+    std::fs::create_dir(machine.path("installed")).unwrap();
+    let best = format!("{}={}\n", rows.key, rows.best);
+    assert_eq!(verdicts_beside(&best, 1), ["unknown"; 3]);
+    let same = format!("{}={}\n", rows.key, rows.slower);
+    assert_eq!(verdicts_beside(&same, 0), ["unknown", "default", "unknown"]);
+}
+
+#[test]
+fn known_params_that_miopen_refuses_are_not_told_as_known() {
+    let (machine, rows) = (Machine::new("unused.fdb.txt"), Rows::new());
+    put(&machine, SYSTEM, &rows.text());
+    write(machine.folder.path(), "known.db.txt", &format!("{}=ConvHipImplicitGemmV4R1Fwd:99,99\n", rows.key));
+    let report = json(&expect(&mut machine.verify(SYSTEM, &[], &["--json", "--known", "known.db.txt"]), 1));
+    let row = &report[0]["rows"][1];
+    assert!(row["known"].is_null() && row["verdict"] == "slower", "{row}");
+    let reason = "of the known params: MIOpen does not take its params, and launches the default";
+    assert_eq!(row["reason"], reason);
+}
+
+#[test]
+fn rows_that_lose_leave_all_else_as_it_is() {
+    let (machine, rows) = (Machine::new("unused.fdb.txt"), Rows::new());
+    let mut bytes = rows.text().into_bytes();
+    bytes.extend(b"caf\xe9=ConvAsm3x3U:1\n");
+    std::fs::write(machine.path(SYSTEM), &bytes).unwrap();
+    expect(&mut machine.verify(SYSTEM, &[], &["--fix"]), 0);
+    let left = format!("{}={}\n{}={}\n", rows.key, rows.faster, rows.other, rows.same);
+    let read = || std::fs::read(machine.path(SYSTEM)).unwrap();
+    assert_eq!(read(), [left.as_bytes(), b"caf\xe9=ConvAsm3x3U:1\n"].concat());
+
+    // MIOpen has its users' databases open with a log beside them, and leaves problems without params.
+    let name = "gfx90a68_1.1.0.udb";
+    put(&machine, name, &rows.text());
+    let open = rusqlite::Connection::open(machine.path(name)).unwrap();
+    open.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE own (x INT); INSERT INTO own VALUES (7);",
+    )
+    .unwrap();
+    let columns = PerfDbKey::COLUMNS.join(",");
+    let other = "in_h = 77, id = 1000";
+    open.execute_batch(&format!(
+        "CREATE TEMP TABLE copied AS SELECT id,{columns} FROM config LIMIT 1; UPDATE copied SET {other}; \
+         INSERT INTO config(id,{columns}) SELECT * FROM copied;"
+    ))
+    .unwrap();
+    assert!(machine.path(&format!("{name}-wal")).metadata().unwrap().len() > 0);
+    let sqlite = [("STAND_IN_PERF_DB", "sqlite")];
+    let told = text(&expect(&mut machine.verify(name, &sqlite, &["--fix"]), 0).stdout);
+    assert!(told.contains("; now no row, so that the solver chooses"), "{told}");
+    let count = |what: &str| open.query_row(&format!("SELECT count(*) FROM {what}"), [], |row| row.get::<_, i64>(0));
+    assert_eq!((count("perf_db"), count("own"), count("config")), (Ok(2), Ok(1), Ok(3)));
+    drop(open);
+    let expected = PerfDb::parse_text("perf db", left.as_bytes()).unwrap();
+    assert_eq!(PerfDb::read_sqlite(&machine.path(name)).unwrap().records, expected.records);
+}
+
+#[test]
+fn a_row_that_does_not_run_is_told_where_it_is_alone() {
+    let (machine, rows) = (Machine::new("unused.fdb.txt"), Rows::new());
+    put(&machine, SYSTEM, &format!("{}=ConvAsm1x1U:1\n", rows.key));
+    let output = expect(&mut machine.verify(SYSTEM, &[], &["--json"]), 1);
+    let report = json(&output);
+    assert_eq!(verdicts(&report), ["unknown"]);
+    let row = &report[0]["rows"][0];
+    assert_eq!(row["solver"], "ConvAsm1x1U");
+    assert!(row["reason"].as_str().unwrap().contains("is not applicable"), "{row}");
+}
+
+#[test]
 fn files_that_hold_no_choice_are_named_as_such() {
     let machine = Machine::new("unused.fdb.txt");
     for (name, code, expected) in [

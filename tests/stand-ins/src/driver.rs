@@ -96,12 +96,25 @@ fn solved(problem: &ConvProblem, key: &str, base: &str, solver: &Registered, fau
         std::process::exit(1);
     }
     let known = database::tuned(base, problem, solver);
+    let says = variable("MIOPEN_LOG_LEVEL").is_some_and(|level| level.as_str() >= "5");
+    if says && variable("STAND_IN_SAYS").is_none() {
+        match &known {
+            Some(params) => {
+                eprintln!("MIOpen(HIP): Info [GetValues] {}={}:{params}", PerfDbKey::from(problem), solver.name)
+            }
+            None => eprintln!("MIOpen(HIP): Info [FindSolutionImpl] Perf Db: record not found for: {}", solver.name),
+        }
+    }
+    if let Some(lines) = variable("STAND_IN_SAYS").filter(|_| says) {
+        eprintln!("{lines}");
+    }
+    if variable("STAND_IN_BABBLES").is_some() {
+        (0..40_000)
+            .for_each(|at| eprintln!("MIOpen(HIP): Info [Monitor] line {at} of many that say nothing of any row"));
+    }
     let step = if known.is_some() { "driver-row" } else { "driver-default" };
     if let Some(Fault::Crash | Fault::DiskIo) = Faults::from_environment().of_call(step, solver.name, key) {
         std::process::abort();
-    }
-    if known.is_none() && variable("MIOPEN_LOG_LEVEL").is_some_and(|level| level.as_str() >= "5") {
-        eprintln!("MIOpen(HIP): Info [FindSolutionImpl] Perf Db: record not found for: {}", solver.name);
     }
     let taken = known.clone().filter(|params| solver.space(key).contains(params));
     if let (Some(known), None) = (&known, &taken) {

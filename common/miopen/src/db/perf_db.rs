@@ -36,7 +36,7 @@ pub struct PerfDb<P = Arc<str>> {
 }
 
 /// A row that MIOpen would use.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerfRow<'a> {
     /// Line from 1, or row id.
     pub line: u64,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, OpenFlags, OptionalExtension as _};
@@ -10,6 +11,8 @@ use crate::db::error::ReadError;
 
 /// Largest file that is read from memory.
 const MAX_BYTES: usize = 1 << 30;
+/// How long others may have a file that is to be changed.
+const BUSY: Duration = Duration::from_secs(30);
 /// Where a header says whether the file has a write-ahead log: 2 for yes, 1 for no, for writers and for readers.
 const WAL_FLAGS: std::ops::Range<usize> = 18..20;
 
@@ -42,6 +45,18 @@ pub(crate) fn open_bytes(name: &str, bytes: &[u8]) -> Result<Connection, ReadErr
     connection.deserialize_read_exact(MAIN_DB, bytes.as_slice(), bytes.len(), true).map_err(ReadError::sqlite(name))?;
     harden(&connection).map_err(ReadError::sqlite(name))?;
     Ok(connection)
+}
+
+/// Opens the file at `path` to change what is in it, beside others that have it open.
+pub(crate) fn open_to_change(path: &Path) -> Result<Connection, ReadError> {
+    let open = || {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(BUSY)?;
+        harden(&connection)?;
+        Ok(connection)
+    };
+    open().map_err(ReadError::sqlite(&path.display().to_string()))
 }
 
 /// Opens the file at `path`, read only.

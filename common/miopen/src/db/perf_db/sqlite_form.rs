@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bluefin_common::value::Value;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ToSql, params_from_iter};
+use rusqlite::{Connection, ToSql, TransactionBehavior, params_from_iter};
 
 use crate::db::error::{ReadError, WriteError};
 use crate::db::find_db::intern;
@@ -103,6 +103,36 @@ impl PerfDb {
     /// As there.
     pub fn read_sqlite_with(path: &Path, mut visit: impl FnMut(PerfRow<'_>)) -> Result<Self, ReadError> {
         Self::from_connection(&path.display().to_string(), &sqlite::open_file(path)?, &mut visit)
+    }
+
+    /// Takes rows out of the SQLite form and leaves all else as it is, all of them or none. `false`: they are not there as they were read, and nothing
+    /// was changed.
+    ///
+    /// # Errors
+    /// As for [`Self::parse_sqlite`], and if the file can not be written or another process has it for too long.
+    pub fn remove_sqlite(path: &Path, gone: &[PerfRow<'_>]) -> Result<bool, ReadError> {
+        let name = path.display().to_string();
+        let mut connection = sqlite::open_to_change(path)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = transaction.map_err(ReadError::sqlite(&name))?;
+        let wanted: HashMap<u64, &PerfRow<'_>> = gone.iter().map(|row| (row.line, row)).collect();
+        let mut found = 0;
+        Self::from_connection(&name, &transaction, &mut |row| {
+            found += usize::from(wanted.get(&row.line).is_some_and(|wanted| **wanted == row));
+        })?;
+        let remove = || {
+            let mut changed = 0;
+            for id in wanted.keys() {
+                changed += transaction.execute("DELETE FROM perf_db WHERE id = ?1", [id.cast_signed()])?;
+            }
+            Ok(changed)
+        };
+        if found != gone.len() || remove().map_err(ReadError::sqlite(&name))? != gone.len() {
+            return Ok(false);
+        }
+        transaction.commit().map_err(ReadError::sqlite(&name))?;
+        connection.close().map_err(|(_, error)| ReadError::sqlite(&name)(error))?;
+        Ok(true)
     }
 
     fn from_connection(
