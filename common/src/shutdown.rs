@@ -5,14 +5,16 @@ use std::io;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::process_group;
+
 /// Exit code after a second signal, as a shell reports an interrupt.
 const INTERRUPTED: i32 = 130;
 
 /// Where the kernel says what this process ignores.
 const STATUS: &str = "/proc/self/status";
 
-/// Cancels the returned token at the first SIGTERM, SIGINT or SIGHUP; a second one ends the process at once. SIGHUP stays ignored where it is, as
-/// below `nohup`.
+/// Cancels the returned token at the first SIGTERM, SIGINT or SIGHUP; a second one ends the process at once, and what it started. SIGHUP stays ignored where
+/// it is, as below `nohup`, and is none behind another: who ends a session or a service may send it as well.
 ///
 /// # Errors
 /// If the signal handlers can not be installed.
@@ -30,13 +32,14 @@ pub fn on_signal() -> io::Result<CancellationToken> {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
-                Some(_) = async { hangup.as_mut()?.recv().await } => {}
+                Some(_) = async { hangup.as_mut()?.recv().await }, if received == 0 => {}
             }
             received += 1;
             if received == 1 {
                 tracing::info!("stopping: finishing what is under way; a second signal ends at once");
                 shutdown.cancel();
             } else {
+                process_group::kill_all();
                 std::process::exit(INTERRUPTED);
             }
         }

@@ -349,6 +349,21 @@ fn a_hangup_ends_what_it_launched() {
     wait_for(|| test_kill_process(driver).is_err().then_some(()));
 }
 
+#[test]
+fn a_second_signal_ends_what_it_launched_as_well() {
+    for second in [Signal::HUP, Signal::TERM] {
+        let (machine, gpu) = (Machine::new(SYSTEM), HipMachine::new("gfx90a-104"));
+        let (running, driver) = hanging(&machine, &gpu);
+        // One behind the other, as a service manager sends them.
+        [Signal::TERM, second].into_iter().for_each(|signal| {
+            let _ = kill_process(Pid::from_child(&running), signal);
+        });
+        let output = running.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{output:?}");
+        wait_for(|| test_kill_process(driver).is_err().then_some(()));
+    }
+}
+
 #[tokio::test]
 async fn what_is_launched_keeps_the_gpu_when_verify_is_killed() {
     let (machine, gpu) = (Machine::new(SYSTEM), HipMachine::new("gfx90a-104"));

@@ -60,7 +60,7 @@ impl LocalTools {
                 Some(Compilers::probe_with(names, &programs, slots).await?)
             }
         };
-        let gpus = detect::gpus(&kfd::topology()).into_iter().filter(|gpu| gpu.target == *target);
+        let gpus = detect::shown_here(&kfd::topology()).into_iter().filter(|gpu| gpu.target == *target);
         let mut named: Vec<Option<String>> = gpus.map(|gpu| Some(gpu.uuid)).collect();
         if named.is_empty() {
             named.push(None);

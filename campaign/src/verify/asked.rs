@@ -71,7 +71,8 @@ impl ToolArgs {
         }
         let variable = |name| std::env::var_os(name).filter(|text| !text.is_empty());
         let all = detect::gpus(&kfd::topology());
-        let below = variable(ROCR_VISIBLE);
+        // Set and empty it shows none.
+        let below = std::env::var_os(ROCR_VISIBLE);
         let (name, said) = match variable(HIP_VISIBLE) {
             None => (HIP_VISIBLE_ELSE, variable(HIP_VISIBLE_ELSE)),
             said => (HIP_VISIBLE, said),

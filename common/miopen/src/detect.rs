@@ -95,6 +95,14 @@ pub fn gpus(topology: &Path) -> Vec<Gpu> {
     nodes.iter().filter_map(gpu).enumerate().map(|(index, (target, uuid))| Gpu { index, target, uuid }).collect()
 }
 
+/// Those of `topology` that the runtime shows this process, by [`ROCR_VISIBLE`]: all where that names none that is known.
+#[must_use]
+pub fn shown_here(topology: &Path) -> Vec<Gpu> {
+    let all = gpus(topology);
+    let seen = visible(&all, std::env::var(ROCR_VISIBLE).ok().as_deref(), None);
+    if seen.is_empty() { all } else { seen }
+}
+
 /// The variables that show a process some of AMD's GPUs: what HIP heeds, what it takes where that is not set, and what the runtime below it
 /// heeds, behind which GPUs are counted anew.
 pub const HIP_VISIBLE: &str = "HIP_VISIBLE_DEVICES";
@@ -107,15 +115,49 @@ pub const ROCR_VISIBLE: &str = "ROCR_VISIBLE_DEVICES";
 /// Their numbers are those that the latter knows them by.
 #[must_use]
 pub fn visible(all: &[Gpu], runtime: Option<&str>, hip: Option<&str>) -> Vec<Gpu> {
-    let seen = runtime.map_or_else(|| all.to_vec(), |said| shown(all, said));
+    let seen = runtime.map_or_else(|| all.to_vec(), |said| shown_by_runtime(all, said));
     let seen: Vec<Gpu> = seen.into_iter().enumerate().map(|(index, gpu)| Gpu { index, ..gpu }).collect();
-    hip.map_or_else(|| seen.clone(), |said| shown(&seen, said))
+    hip.filter(|said| !said.is_empty()).map_or_else(|| seen.clone(), |said| shown_by_hip(&seen, said))
 }
 
-/// The GPUs that a list of numbers and UUIDs names; what is unknown ends the list, as it does for the runtime.
-fn shown(all: &[Gpu], said: &str) -> Vec<Gpu> {
-    let named = |name: &str| all.iter().find(|gpu| gpu.index.to_string() == name || gpu.uuid == name).cloned();
-    said.split(',').map_while(|name| named(name.trim())).collect()
+/// As the runtime below HIP reads a list: numbers as C has them, and beginnings of UUIDs in any case that fit one GPU. It ends at what is unknown and
+/// at what comes again, and an empty one shows none.
+fn shown_by_runtime(all: &[Gpu], said: &str) -> Vec<Gpu> {
+    let named = |name: &str| {
+        let name = name.trim().to_ascii_uppercase();
+        if name.starts_with("GPU-") {
+            let mut fitting = all.iter().filter(|gpu| gpu.uuid.to_ascii_uppercase().starts_with(&name));
+            return fitting.next().filter(|_| name.len() > 4 && fitting.next().is_none());
+        }
+        let (digits, radix) = match name.strip_prefix("0X") {
+            Some(digits) => (digits, 16),
+            None => (&*name, if name.starts_with('0') { 8 } else { 10 }),
+        };
+        all.get(usize::from_str_radix(digits, radix).ok()?)
+    };
+    let mut shown: Vec<Gpu> = Vec::new();
+    for name in said.split(',') {
+        match named(name) {
+            Some(gpu) if shown.iter().all(|other| other.index != gpu.index) => shown.push(gpu.clone()),
+            _ => break,
+        }
+    }
+    shown
+}
+
+/// As HIP reads a list: decimal numbers, and parts of UUIDs, without blanks. It ends at what is unknown, and what comes again counts once.
+fn shown_by_hip(all: &[Gpu], said: &str) -> Vec<Gpu> {
+    let named = |name: &str| {
+        let by_name = || all.iter().find(|gpu| name.starts_with("GPU-") && gpu.uuid.contains(name));
+        all.iter().find(|gpu| gpu.index.to_string() == name).or_else(by_name)
+    };
+    let mut shown: Vec<Gpu> = Vec::new();
+    for gpu in said.split(',').map_while(named) {
+        if shown.iter().all(|other| other.index != gpu.index) {
+            shown.push(gpu.clone());
+        }
+    }
+    shown
 }
 
 /// Target and UUID of a node.
@@ -177,7 +219,14 @@ mod tests {
             seen.collect::<Vec<_>>().join(" ")
         };
         assert_eq!(seen(None, None), "0:GPU-0 1:GPU-1 2:GPU-2");
-        assert_eq!(seen(None, Some("2, GPU-0")), "2:GPU-2 0:GPU-0");
+        assert_eq!(seen(None, Some("2,GPU-0")), "2:GPU-2 0:GPU-0");
+        assert_eq!(seen(None, Some("2, GPU-0")), "2:GPU-2", "HIP leaves no blanks out");
+        assert_eq!(seen(None, Some(" 0")), "");
+        assert_eq!(seen(None, Some("1,1,0")), "1:GPU-1 0:GPU-0");
+        assert_eq!(seen(Some("1,1,0"), None), "0:GPU-1");
+        assert_eq!(seen(Some("gpu-2,0x1"), None), "0:GPU-2 1:GPU-1");
+        assert_eq!(seen(Some("GPU-"), None), "", "it fits several");
+        assert_eq!(seen(Some(""), None), "", "none is shown");
         assert_eq!(seen(Some("GPU-2,1"), None), "0:GPU-2 1:GPU-1");
         assert_eq!(seen(Some("2,1"), Some("1")), "1:GPU-1", "the second of those that are left");
         assert_eq!(seen(Some("1"), Some("1")), "");

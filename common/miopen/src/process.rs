@@ -1,6 +1,6 @@
 //! Runs one of MIOpen's tools: bounded in time and output, watched for signs of life, and ended with all its children.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -106,19 +106,49 @@ impl Ran {
 }
 
 tokio::task_local! {
-    /// What tools of a task read from.
-    static INPUT: Option<File>;
+    /// What tools of a task have open.
+    static KEPT: Option<Arc<File>>;
 }
 
-/// Does `work`, whose tools read from `file`. A lock on it lasts as long as they do, even if this process is killed: they have it by the same opening.
-pub async fn holding<T>(file: Option<File>, work: impl Future<Output = T>) -> T {
-    INPUT.scope(file, work).await
+/// What a tool that has a file open is started by: it has nothing to read, and the file by a number of its own.
+const KEEPING: [&str; 4] = ["/bin/sh", "-c", "exec 9<&0 </dev/null; exec \"$@\"", "sh"];
+
+/// Does `work`, whose tools have `file` open. A lock on it lasts as long as they do, even if this process is killed: they have it by the same opening.
+pub async fn holding<T>(file: Option<Arc<File>>, work: impl Future<Output = T>) -> T {
+    KEPT.scope(file, work).await
 }
 
-/// What a tool reads from: nothing, or what is held for it.
-fn input() -> Stdio {
-    let held = INPUT.try_with(|file| file.as_ref().and_then(|file| file.try_clone().ok()));
-    held.ok().flatten().map_or_else(Stdio::null, Stdio::from)
+/// What a tool is started by, with what it has open.
+fn command(run: &Run) -> io::Result<Command> {
+    let (program, args) = run.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut command = match KEPT.try_with(Clone::clone).ok().flatten() {
+        None => {
+            let mut command = Command::new(program);
+            command.stdin(Stdio::null());
+            command
+        }
+        Some(file) => {
+            find(program, run)?;
+            let [shell, words @ ..] = KEEPING;
+            let mut command = Command::new(shell);
+            command.args(words).arg(program).stdin(file.try_clone()?);
+            command
+        }
+    };
+    command.args(args);
+    Ok(command)
+}
+
+/// Whether there is such a program, which a shell would tell by its exit code alone.
+fn find(program: &OsStr, run: &Run) -> io::Result<()> {
+    let is_there = |path: PathBuf| path.metadata().is_ok_and(|found| found.is_file());
+    let path = || run.environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
+    let found = match program.as_encoded_bytes().contains(&b'/') {
+        true => is_there(run.folder.join(program)),
+        // Where none is said the shell has one of its own.
+        false => path().is_none_or(|path| std::env::split_paths(&path).any(|folder| is_there(folder.join(program)))),
+    };
+    if found { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
 /// Runs a tool to its end. Dropping the future kills it.
@@ -127,15 +157,12 @@ fn input() -> Stdio {
 /// If it can not be started.
 pub async fn run(run: &Run, watch: &Watch) -> io::Result<Ran> {
     let started = Instant::now();
-    let (program, args) = run.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let control_group = ControlGroup::of_this_process(&watch.root);
     let kills = control_group.kills();
-    let mut child = Command::new(program)
-        .args(args)
+    let mut child = command(run)?
         .current_dir(&run.folder)
         .env_clear()
         .envs(run.environment.iter().map(|(name, value)| (name, value)))
-        .stdin(input())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
@@ -399,6 +426,17 @@ mod tests {
         assert!(ran.tail.len() <= TAIL && ran.tail.trim_end().ends_with("3999"), "{}", ran.tail.len());
         let ran = run(&shell("env | sort; echo done"), &short()).await.unwrap();
         assert!(!ran.tail.contains("HOME") && ran.tail.contains("done"), "{}", ran.tail);
+    }
+
+    #[tokio::test]
+    async fn what_is_held_is_open_and_not_read() {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let ran = holding(Some(Arc::clone(&file)), run(&shell("cat; ls -l /proc/self/fd"), &short())).await.unwrap();
+        let is_open =
+            |number: u32, what: &str| ran.tail.lines().any(|line| line.contains(&format!(" {number} -> {what}")));
+        assert!(is_open(0, "/dev/null") && is_open(9, "/"), "{}", ran.tail);
+        let absent = Run { command: vec!["/nowhere/tool".into()], ..shell("") };
+        assert!(holding(Some(file), run(&absent, &short())).await.is_err(), "as without");
     }
 
     #[tokio::test]

@@ -107,6 +107,7 @@ impl AiterDevice {
         let basis = commit.as_ref().zip(abi).map(|(commit, abi)| format!("{commit} {rocm} {} {abi}", target.arch()));
         let identity = format!("aiter {}, ROCm {rocm}", commit.as_deref().unwrap_or("unknown"));
         let (disk, gpus) = (Disk::default(), detect::gpus(topology));
+        let gpu = gpu.map(|named| within(&named, std::env::var(ROCR_VISIBLE).ok().as_deref())).transpose()?;
         let lock = GpuLock::among(&gpus, &meant(&gpus, gpu.as_deref(), |name| std::env::var(name).ok()));
         Ok(Self { root, python, launcher, target, gpu, lock, topology: topology.to_path_buf(), identity, basis, disk })
     }
@@ -123,6 +124,18 @@ impl AiterDevice {
     }
 }
 
+/// How the runtime names a GPU in all of them that is `named` among those that it shows by `below`: numbers count those alone.
+fn within(named: &str, below: Option<&str>) -> Result<String, String> {
+    match (below, named.parse::<usize>()) {
+        (Some(below), Ok(number)) => below
+            .split(',')
+            .nth(number)
+            .map(|name| name.trim().to_string())
+            .ok_or_else(|| format!("GPU {named}: not there; {ROCR_VISIBLE} shows {below}")),
+        _ => Ok(named.to_string()),
+    }
+}
+
 /// The UUID of the GPU that a process of the tuners takes: the first that its environment shows, or the one that is named.
 fn meant(gpus: &[Gpu], named: Option<&str>, variable: impl Fn(&str) -> Option<String>) -> String {
     let said = |name| variable(name).filter(|text: &String| !text.is_empty());
@@ -130,7 +143,7 @@ fn meant(gpus: &[Gpu], named: Option<&str>, variable: impl Fn(&str) -> Option<St
         Some(named) => detect::visible(gpus, Some(named), None),
         None => {
             let hip = said(HIP_VISIBLE).or_else(|| said(HIP_VISIBLE_ELSE));
-            detect::visible(gpus, said(ROCR_VISIBLE).as_deref(), hip.as_deref())
+            detect::visible(gpus, variable(ROCR_VISIBLE).as_deref(), hip.as_deref())
         }
     };
     seen.into_iter().next().map_or_else(String::new, |gpu| gpu.uuid)
@@ -373,5 +386,8 @@ mod tests {
         assert_eq!(of(None, &[(ROCR_VISIBLE, "2,1"), (HIP_VISIBLE, "1")]), "GPU-1");
         assert_eq!(of(Some("GPU-1"), &[(HIP_VISIBLE, "2")]), "GPU-1", "what is named is all that it sees");
         assert_eq!(of(None, &[(HIP_VISIBLE, "7")]), "", "none that is known");
+        assert_eq!(within("1", Some("2,GPU-0")).as_deref(), Ok("GPU-0"), "among those that are shown");
+        assert_eq!((within("1", None).as_deref(), within("GPU-1", Some("2")).as_deref()), (Ok("1"), Ok("GPU-1")));
+        assert!(within("2", Some("2,1")).is_err_and(|error| error.contains("ROCR_VISIBLE_DEVICES shows 2,1")));
     }
 }

@@ -145,7 +145,9 @@ impl Assignment<'_> {
         work: impl Future<Output = T>,
     ) -> Result<(T, Duration), Stop> {
         let turn = self.turn_on(gpu).await?;
-        self.timed(process::holding(turn.gpu.file(), work)).await
+        let done = self.timed(process::holding(turn.gpu.file(), work)).await?;
+        turn.gpu.end();
+        Ok(done)
     }
 
     /// As [`Self::alone_on`], but that `known` is asked first, when it is this job's turn in its process: the GPU is waited for if it knows nothing.
@@ -163,7 +165,9 @@ impl Assignment<'_> {
             return Ok(known);
         }
         let turn = Turn { gpu: self.in_turn(gpu.hold()).await?, _turn: turn };
-        Ok(self.timed(process::holding(turn.gpu.file(), work)).await?.0)
+        let (done, _) = self.timed(process::holding(turn.gpu.file(), work)).await?;
+        turn.gpu.end();
+        Ok(done)
     }
 
     /// Waits until a GPU is this job's alone.

@@ -3,9 +3,9 @@
 
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bluefin_miopen::detect::Gpu;
@@ -16,12 +16,13 @@ use rustix::fs::OFlags;
 const FOLDER: &str = "/tmp";
 /// Of `open`: what anybody could have made to lead elsewhere is not followed, and what waits for a writer, as a pipe does, is not waited for.
 const NO_TRAP: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
-/// Whoever comes locks them, whatever the umask of the first.
-const MODE: u32 = 0o666;
+/// Whoever comes locks them, whatever the umask of the first, and nobody writes anything: those that work on the GPU have them open.
+const MODE: u32 = 0o444;
 /// How often is looked whether it is free: far less than a job takes.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Who waits for so long says so.
+/// Who waits for so long says so, and again after so long.
 const LONG: Duration = Duration::from_secs(30);
+const LONGER: Duration = Duration::from_secs(600);
 /// The most that long work leaves to others behind it, and for how long nobody may come before it goes on.
 const MOST_LEFT: Duration = Duration::from_secs(60);
 const NOBODY: Duration = Duration::from_millis(200);
@@ -36,19 +37,17 @@ pub struct GpuLock {
 /// The right to work on a GPU, until it is dropped, or its process and all to whom it gave [`Self::file`] end.
 #[derive(Debug)]
 pub struct Held {
-    file: Option<File>,
+    file: Option<Arc<File>>,
 }
 
 impl Held {
     /// For processes that work on the GPU: they go on if this one is killed, and keep it from others.
-    pub(crate) fn file(&self) -> Option<File> {
-        self.file.as_ref().and_then(|file| file.try_clone().ok())
+    pub(crate) fn file(&self) -> Option<Arc<File>> {
+        self.file.clone()
     }
-}
 
-impl Drop for Held {
-    /// Says that it is over. What a process left behind may have the file still.
-    fn drop(&mut self) {
+    /// Says that the work is over. What a process left behind may have the file still: where the work was broken off, it keeps the GPU until it is gone.
+    pub(crate) fn end(self) {
         self.file.iter().for_each(|file| {
             let _ = file.unlock();
         });
@@ -82,7 +81,7 @@ impl GpuLock {
         let begun = Instant::now();
         let done = process::holding(held.file(), work).await;
         let is_wanted = self.files.as_ref().is_some_and(|[next, _]| is_locked(next));
-        drop(held);
+        held.end();
         if is_wanted {
             self.leave(begun.elapsed().min(MOST_LEFT)).await;
         }
@@ -110,7 +109,7 @@ impl GpuLock {
             locked(lock).await
         };
         match held.await {
-            Ok(file) => Held { file: Some(file) },
+            Ok(file) => Held { file: Some(Arc::new(file)) },
             Err(error) => {
                 tracing::warn!(file = %lock.display(), %error, "the GPU is not kept from other processes");
                 Held { file: None }
@@ -122,16 +121,18 @@ impl GpuLock {
 /// The file at `path`, locked.
 async fn locked(path: &Path) -> io::Result<File> {
     let file = open(path)?;
-    let (begun, mut is_told) = (Instant::now(), false);
+    let (begun, mut next) = (Instant::now(), LONG);
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) => tokio::time::sleep(LOOK_EVERY).await,
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        if !is_told && begun.elapsed() >= LONG {
-            tracing::info!(file = %path.display(), "the GPU is waited for: another process works on it");
-            is_told = true;
+        if begun.elapsed() >= next {
+            let by = holders(&file).join(", ");
+            let by = if by.is_empty() { "a process of another user or container".to_string() } else { by };
+            tracing::warn!(file = %path.display(), %by, "the GPU is waited for: another process works on it, or hangs");
+            next = begun.elapsed() + LONGER;
         }
     }
 }
@@ -146,28 +147,49 @@ fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(NO_TRAP);
     let opened = match options.open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => make(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => make(path).and_then(|()| options.open(path)),
         opened => opened,
     };
-    let file = match opened {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(path),
-        opened => opened,
-    }?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("found no regular file, expected one")) }
+    let file = opened?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("found no regular file, expected one"));
+    }
+    if metadata.permissions().mode() & 0o7777 != MODE {
+        // Of an earlier version. Those of others stay.
+        let _ = file.set_permissions(Permissions::from_mode(MODE));
+    }
+    Ok(file)
 }
 
-/// Makes the file, under a name of its own first: nobody is to find one that is not open to all yet.
-fn make(path: &Path) -> io::Result<File> {
-    static MADE: AtomicU64 = AtomicU64::new(0);
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)));
-    let own = PathBuf::from(name);
-    // What a process of this number left that was killed here.
-    let _ = std::fs::remove_file(&own);
-    let made = OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(&own)?;
-    let linked = made.set_permissions(Permissions::from_mode(MODE)).and_then(|()| std::fs::hard_link(&own, path));
-    std::fs::remove_file(&own)?;
-    linked.map(|()| made)
+/// Makes the file, unless others do, under a name of its own first: nobody is to find one that is not open to all yet.
+fn make(path: &Path) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new(FOLDER));
+    let own = tempfile::Builder::new().prefix("bluefin-GPU-").tempfile_in(folder)?;
+    own.as_file().set_permissions(Permissions::from_mode(MODE))?;
+    match own.persist_noclobber(path) {
+        Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
+        _ => Ok(()),
+    }
+}
+
+/// The processes that have locked `file`, as far as the system tells of them: numbers and names.
+fn holders(file: &File) -> Vec<String> {
+    let Ok(wanted) = file.metadata() else { return Vec::new() };
+    let read = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let has = |process: &Path| {
+        read(&process.join("fd")).any(|opened| {
+            let is_same = opened.metadata().is_ok_and(|it| (it.dev(), it.ino()) == (wanted.dev(), wanted.ino()));
+            let about = opened.file_name().map(|number| process.join("fdinfo").join(number));
+            is_same && about.is_some_and(|about| std::fs::read_to_string(about).is_ok_and(|it| it.contains("\nlock:")))
+        })
+    };
+    let name = |process: PathBuf| {
+        let number = process.file_name()?.to_str()?.parse::<u32>().ok()?;
+        let name = std::fs::read_to_string(process.join("comm")).unwrap_or_default();
+        has(&process).then(|| format!("{number} ({})", name.trim()))
+    };
+    read(Path::new("/proc")).filter_map(name).collect()
 }
 
 #[cfg(test)]
@@ -243,15 +265,37 @@ mod tests {
     async fn who_works_on_the_gpu_keeps_it_when_its_parent_is_gone() {
         let folder = tempfile::tempdir().unwrap();
         let lock = GpuLock::within(folder.path(), "GPU-0b1ef10000000005");
-        let mut held = lock.hold().await;
-        let mut child = std::process::Command::new("sleep").arg("60").stdin(held.file().unwrap()).spawn().unwrap();
-        // As the kernel does for a process that is killed: closed, and not unlocked.
-        drop(held.file.take());
+        let [_, path] = lock.files.clone().unwrap();
         let is_taken = || lock.files.iter().flatten().any(|file| is_locked(file));
-        assert!(is_taken());
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(!is_taken());
+        // What somebody left there is not for tools to read.
+        std::fs::write(&path, "hello\n").unwrap();
+        let told = folder.path().join("told");
+        let script = format!("cat > {0}.new; mv {0}.new {0}; sleep 60", told.display());
+        let run = process::Run {
+            command: ["/bin/sh", "-c", &script].map(Into::into).to_vec(),
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            folder: folder.path().to_path_buf(),
+            output: None,
+        };
+        let watch = process::Watch::default();
+        let held = lock.hold().await;
+        // As the kernel does for a process that is killed: closed, and not unlocked.
+        let copy = held.file();
+        drop(held);
+        {
+            let mut work = std::pin::pin!(process::holding(copy, process::run(&run, &watch)));
+            while !told.exists() {
+                let _ = tokio::time::timeout(Duration::from_millis(20), &mut work).await;
+            }
+            assert_eq!(std::fs::read_to_string(&told).unwrap(), "");
+            assert!(is_taken());
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, MODE, "of a file of before");
+            let by = holders(&open(&path).unwrap());
+            assert!(by.iter().any(|by| by.ends_with("(sh)")), "{by:?}");
+        }
+        // Whoever was killed lets it go when it is gone.
+        tokio::time::timeout(Duration::from_secs(30), lock.hold()).await.unwrap();
     }
 
     #[test]

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use bluefin_common::target::Target;
 use bluefin_miopen::Tool;
-use bluefin_miopen::detect;
-use bluefin_miopen::detect::{Gpu, Versions};
+use bluefin_miopen::detect::{self, Gpu, ROCR_VISIBLE, Versions};
 use bluefin_miopen::disk::Disk;
 use bluefin_miopen::fin::{Fin, Trouble};
 use bluefin_miopen::process::Watch;
@@ -51,7 +50,12 @@ impl MiopenDevice {
     pub async fn probe(probe: Probe<'_>) -> Result<Self, ProbeError> {
         let Probe { tool, program, launcher, target, gpu, topology } = probe;
         let gpus = detect::gpus(topology);
-        let uuid = check_gpu(&gpus, &target, gpu)?;
+        // The tools are shown what their runtime shows, of which HIP's variable is made anew.
+        let below = std::env::var(ROCR_VISIBLE).ok();
+        let uuid = match visible(&gpus, below.as_deref()) {
+            Some(visible) => check_gpu(&visible, &target, gpu)?,
+            None => String::new(),
+        };
         let lock = GpuLock::among(&gpus, &uuid);
         let versions = Versions::of_program(program);
         let broken = |reason: String| ProbeError::Broken { tool, program: program.to_path_buf(), reason };
@@ -82,6 +86,19 @@ impl MiopenDevice {
             disk: Disk::default(),
         })
     }
+}
+
+/// The GPUs that the runtime shows by `below`; `None`: it shows some that are not known here, and the tool's own trial has to do.
+fn visible(gpus: &[Gpu], below: Option<&str>) -> Option<Vec<Gpu>> {
+    let visible = detect::visible(gpus, below, None);
+    if visible.is_empty() && !gpus.is_empty() {
+        tracing::warn!(
+            found = below,
+            "{ROCR_VISIBLE}: found no GPU that is known here: it is not kept from other processes"
+        );
+        return None;
+    }
+    Some(visible)
 }
 
 /// The UUID of the GPU that is meant, if that is known.
@@ -118,6 +135,11 @@ mod tests {
         let other = check("gfx90a-110", Some("0")).unwrap_err().to_string();
         assert!(other.contains("found gfx90a-104, expected gfx90a-110"), "{other}");
         assert!(matches!(check("gfx90a-104", Some("7")), Err(ProbeError::NoGpu { .. })));
+        // Of those that the runtime shows.
+        let below = visible(&gpus, Some("1")).unwrap();
+        assert_eq!(check_gpu(&below, &"gfx942-304".parse().unwrap(), None).unwrap(), "GPU-b");
+        assert_eq!(check_gpu(&below, &"gfx942-304".parse().unwrap(), Some("0")).unwrap(), "GPU-b");
+        assert!(visible(&gpus, Some("7")).is_none());
         // Nobody says what is there: the tool's own trial has to do.
         assert_eq!(check_gpu(&[], &"gfx90a-104".parse().unwrap(), Some("3")).unwrap(), "");
     }

@@ -55,9 +55,9 @@ impl AiterArgs {
         found.map_err(|error| anyhow::anyhow!("--aiter: {error}"))
     }
 
-    /// The GPUs of this machine, or the one of that number or UUID, as the kernel driver describes them.
+    /// The GPUs of this machine that the runtime shows, or the one of that number or UUID, as the kernel driver describes them.
     pub fn gpus(&self, named: Option<&str>) -> anyhow::Result<Vec<Gpu>> {
-        let mut gpus = detect::gpus(&kfd::topology());
+        let mut gpus = detect::shown_here(&kfd::topology());
         if let Some(name) = named {
             gpus.retain(|gpu| gpu.index.to_string() == name || gpu.uuid == name);
         }
