@@ -83,7 +83,8 @@ pub(crate) fn layers_with_experts(text: &Json) -> Vec<u32> {
         Some(field(text, name)?.as_array()?.iter().map(|kind| kind.as_str().unwrap_or_default()).collect())
     };
     let (types, blocks) = (kinds("mlp_layer_types"), kinds("layers_block_type").filter(|all| all.contains(&MOE)));
-    let pattern = field(text, "hybrid_override_pattern").and_then(Json::as_str).filter(|all| all.contains('E'));
+    let pattern = field(text, "hybrid_override_pattern").and_then(Json::as_str);
+    let pattern = pattern.filter(|all| blocks.is_none() && all.contains('E'));
     let is_kind = |layer: &u32| {
         let at = *layer as usize;
         types.as_ref().is_none_or(|all| all.get(at) != Some(&"dense"))
@@ -101,12 +102,13 @@ pub(crate) fn layers_with_experts(text: &Json) -> Vec<u32> {
     flagged.filter(is_kind).filter(is_in_period).collect()
 }
 
-/// Whether a config that lists what each layer is has none with experts, as the engines' models of Nemotron-H take it.
+/// Whether a config that lists what each layer is has none with experts, as the engines' models of Nemotron-H take it: the pattern counts where there is
+/// no list.
 pub(crate) fn has_no_experts(text: &Json) -> bool {
     let pattern = field(text, "hybrid_override_pattern").and_then(Json::as_str);
     let kinds = field(text, "layers_block_type").and_then(Json::as_array);
     let is_listed = kinds.map(|all| all.iter().any(|kind| kind.as_str() == Some(MOE)));
-    pattern.map(|all| all.contains('E')).or(is_listed) == Some(false)
+    is_listed.or(pattern.map(|all| all.contains('E'))) == Some(false)
 }
 
 /// Of which of these layers `quantization_config` leaves the experts in 16 bits. Without layers names of single ones count for nothing.

@@ -40,6 +40,7 @@ pub struct Model {
 pub(crate) struct Kind {
     pub experts: u32,
     pub intermediate: u32,
+    pub hidden: u32,
     pub topk: u32,
     /// Whether experts are shared by all tokens, which SGLang spreads over all ranks.
     pub is_shared: bool,
@@ -76,9 +77,12 @@ const TOPK: &str = "a number of experts a token";
 
 /// What a config says of each layer with experts alone, where layers differ: Nemotron-H-Puzzle.
 fn blocks_with_experts(text: &Json) -> Vec<&Json> {
-    let blocks = field(text, "block_configs").and_then(Json::as_array);
     let has_experts = |block: &&Json| field(block, "block_type").and_then(Json::as_str) == Some(MOE);
-    blocks.into_iter().flatten().filter(has_experts).collect()
+    blocks(text).into_iter().flatten().filter(has_experts).collect()
+}
+
+fn blocks(text: &Json) -> Option<&Vec<Json>> {
+    field(text, "block_configs").and_then(Json::as_array).filter(|blocks| !blocks.is_empty())
 }
 
 /// Experts that all tokens share and SGLang has in a layer like the others, but over all ranks: Inkling's, where their weights are stored for that.
@@ -139,7 +143,8 @@ impl Model {
             return Err(wrong(path, "architectures", format!("{inner:?}"), NEEDED));
         };
         let text = family.text_of(&config);
-        let blocks = blocks_with_experts(text);
+        let is_listed = family.rule == Rule::Pattern && blocks(text).is_some();
+        let blocks = if is_listed { blocks_with_experts(text) } else { Vec::new() };
         let size_of = |block: &Json, names: &[&str], what: &str| {
             let found = first(block, names).or_else(|| first(text, names)).or_else(|| first(&config, names));
             let Some((name, value)) = found else {
@@ -153,7 +158,7 @@ impl Model {
         let second = second(family.experts)
             .zip(second(family.intermediate))
             .filter(|(experts, size)| family.rule == Rule::TwoKinds && *experts > 0 && *size > 0);
-        let has_none = family.rule == Rule::Pattern && has_no_experts(text);
+        let has_none = if is_listed { blocks.is_empty() } else { family.rule == Rule::Pattern && has_no_experts(text) };
         let said = storage_of(&config, text);
         let quantised = match asked {
             AskedType::Half => Quantised::default(),
@@ -176,6 +181,7 @@ impl Model {
                 experts: of_experts(family.experts, EXPERTS)?,
                 topk: of_experts(family.topk, TOPK)?,
                 intermediate: size_of(block, names, what)? / family.columns,
+                hidden: size_of(block, family.hidden, "the hidden size")?,
                 is_shared: false,
             })
         };
@@ -188,7 +194,7 @@ impl Model {
             experts: kind.experts,
             topk: kind.topk,
             intermediate: kind.intermediate,
-            hidden: size_of(block, family.hidden, "the hidden size")?,
+            hidden: kind.hidden,
             called: format!("{}: {architecture}", path.display()),
             architecture,
             inner,

@@ -64,7 +64,8 @@ impl Model {
     pub fn moes(&self, engine: Engine, ranks: Ranks, maker: Maker) -> Result<Vec<MoeShape>, String> {
         let name = &self.called;
         self.is_served(engine)?;
-        let own = Kind { experts: self.experts, intermediate: self.intermediate, topk: self.topk, is_shared: false };
+        let Self { experts, intermediate, hidden, topk, .. } = *self;
+        let own = Kind { experts, intermediate, hidden, topk, is_shared: false };
         // Others compute shared experts by kernels that read no file.
         let is_had = |kind: &&Kind| !kind.is_shared || engine == Engine::SGLANG;
         let kinds: Vec<Kind> = [own].iter().chain(&self.others).filter(is_had).copied().collect();
@@ -85,7 +86,7 @@ impl Model {
             is_quantised = false;
         }
         let mut shapes: Vec<MoeShape> = Vec::new();
-        for Kind { experts, intermediate: size, topk, is_shared } in kinds {
+        for Kind { experts, intermediate: size, hidden, topk, is_shared } in kinds {
             let of_rank = if is_shared { vec![experts] } else { self.experts_of_a_rank(experts, engine, ranks)? };
             let spread = if is_shared { Ranks { ep: 1, ..ranks } } else { ranks };
             let (intermediate, parts) = self.columns_of_a_rank(size, engine, spread, maker)?;
@@ -101,7 +102,7 @@ impl Model {
                 let shape = |experts: &u32| MoeShape {
                     experts: experts.saturating_add(fused),
                     intermediate,
-                    hidden: self.hidden,
+                    hidden,
                     topk: topk.saturating_add(fused),
                     is_gated: self.is_gated,
                     storage,

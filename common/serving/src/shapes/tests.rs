@@ -209,14 +209,20 @@ fn layers_of_nemotron_are_what_its_pattern_says() {
         assert!(!model(&plain, AskedType::Auto).unwrap().has_experts(), "what it has not is not asked for");
     }
     assert!(model(&nemotron.replace("ME*-", ""), AskedType::Auto).is_ok_and(|model| !model.has_experts()));
+    let both = r#""hybrid_override_pattern": "M-*-", "layers_block_type": ["mamba", "moe"]"#;
+    let listed = nemotron.replace(r#""hybrid_override_pattern": "ME*-""#, both);
+    assert_eq!(shape(&listed, Engine::SGLANG, 2, 1), Ok([8, 3844, 4096, 2]), "the list counts");
     // Its puzzle says for each layer what it is made of.
     let puzzle = r#"{"architectures": ["NemotronHPuzzleForCausalLM"], "hidden_size": 2048, "num_experts_per_tok": 6,
         "hybrid_override_pattern": "ME-E", "moe_intermediate_size": 1856, "block_configs": [{"block_type": "mamba"},
         {"block_type": "moe", "n_routed_experts": 96}, {"block_type": "mlp", "intermediate_size": 5},
-        {"block_type": "moe", "n_routed_experts": 64, "moe_intermediate_size": 1024, "num_experts_per_tok": 4}]}"#;
+        {"block_type": "moe", "n_routed_experts": 64, "moe_intermediate_size": 1024, "moe_latent_size": 512, "num_experts_per_tok": 4}]}"#;
     let shapes = model(puzzle, AskedType::Auto).unwrap().moes(Engine::VLLM, Ranks { tp: 2, ep: 1 }, Maker::Nvidia);
     let sizes = |it: &MoeShape| [it.experts, it.intermediate, it.hidden, it.topk];
-    assert_eq!(shapes.unwrap().iter().map(sizes).collect::<Vec<_>>(), [[96, 928, 2048, 6], [64, 512, 2048, 4]]);
+    assert_eq!(shapes.unwrap().iter().map(sizes).collect::<Vec<_>>(), [[96, 928, 2048, 6], [64, 512, 512, 4]]);
+    let none = r#"{"architectures": ["NemotronHPuzzleForCausalLM"], "hidden_size": 2048, "intermediate_size": 5, "n_routed_experts": 128,
+        "moe_intermediate_size": 1856, "num_experts_per_tok": 6, "block_configs": [{"block_type": "mlp"}]}"#;
+    assert!(model(none, AskedType::Auto).is_ok_and(|model| !model.has_experts()), "none of its layers has any");
 }
 
 #[test]
