@@ -36,7 +36,7 @@ use crate::instruction::{Action, Destination, Instruction, Scalar, Source, Touch
 use crate::memory::Memory;
 use crate::order::{Clock, Places};
 use crate::pending::TooEarly;
-use crate::races::Races;
+use crate::races::{Carried, Races};
 use crate::registers::EXEC;
 use crate::shadow::{How, Toucher};
 use crate::target::Target;
@@ -58,6 +58,8 @@ pub(crate) struct Own {
     pub id: [u32; 3],
     pub lds: Lds,
     pub scratch: Scratch,
+    /// First number that the block has had, by which others know it.
+    pub first: u32,
     /// First number of the block, and the one behind its last.
     pub start: u32,
     pub end: u32,
@@ -71,6 +73,8 @@ pub(crate) struct Own {
     pub stored: bool,
     /// Whether a wave has changed anything by an atomic.
     pub updated: bool,
+    /// Reads that reach past the last barrier, by their words.
+    pub carried: Vec<Carried>,
     /// What was released at places of LDS.
     pub lds_places: Places,
     /// Waves that have signaled the next barrier.

@@ -206,6 +206,9 @@ pub(crate) enum Touch {
     Atomic,
 }
 
+/// A place that a wave touches, how many bytes of it, and how, with the wave's number as it did.
+pub(crate) type Reach = (u64, usize, Touch, u32);
+
 /// What a wave knows, and what it owes to others.
 #[derive(Default)]
 pub(crate) struct Order {
@@ -223,7 +226,7 @@ pub(crate) struct Order {
     /// What it has touched since it signaled a barrier, where it does not wait at once, or has not waited for by then: each place, how many bytes, and
     /// how. The barrier does not order that.
     pub signaled: bool,
-    pub early: Vec<(u64, usize, Touch)>,
+    pub early: Vec<Reach>,
     /// A write-back of the caches was begun.
     pub writing_back: bool,
     /// Of the wave's number.

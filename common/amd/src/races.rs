@@ -71,6 +71,15 @@ fn are_neighbours(one: u32, other: u32, few: u32) -> bool {
     usual(one) && usual(other) && one != other && one.abs_diff(other) <= few
 }
 
+/// A read of a word that reaches past barriers: it is as if it were of a later number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Carried {
+    pub word: u64,
+    /// The wave's number as it read, and the one that it counts as.
+    pub read: u32,
+    pub as_of: u32,
+}
+
 /// A write of what others have read, with nothing that orders both.
 pub(crate) struct Overwrite {
     /// The word, and its bytes.
@@ -84,6 +93,8 @@ pub(crate) struct Overwrite {
     span: u32,
     clock: Known,
     met: Met,
+    /// The reads of its word that reach past the barrier before it.
+    carried: Vec<Carried>,
 }
 
 /// What a value is that a race left open.
@@ -224,7 +235,11 @@ impl Races {
             let by = overwrite.toucher();
             // Behind the next barrier, too, where the wave has signaled that.
             let is_early = self.early && is_of_block && number < overwrite.span && by.comes_after(number);
-            if is_early || (key & LDS == 0 || is_of_block) && by.against_reader(number).is_some() {
+            let is_carried = |of: &Carried| of.read == number && by.against_reader(of.as_of).is_some();
+            if is_early
+                || overwrite.carried.iter().any(is_carried)
+                || (key & LDS == 0 || is_of_block) && by.against_reader(number).is_some()
+            {
                 bytes |= overwrite.bytes;
                 self.read.get_or_insert(Raced::Planned(*at));
             }
@@ -233,7 +248,7 @@ impl Races {
     }
 
     /// A write is done: it was planned, and is past, or it is a new one.
-    pub fn note(&mut self, (key, bytes, met): (u64, u8, Met), by: &Toucher<'_>, clock: &Known) {
+    pub fn note(&mut self, (key, bytes, met): (u64, u8, Met), by: &Toucher<'_>, clock: &Known, carried: &[Carried]) {
         let number = by.number.wrapping_sub(self.start).wrapping_add(self.planned_start);
         if let Some(all) = self.by_key.get_mut(&key) {
             let before = all.len();
@@ -244,7 +259,9 @@ impl Races {
         }
         let Toucher { launch, block, end, waves, number, span, .. } = *by;
         let clock = Known::clone(clock);
-        self.found.push(Overwrite { key, bytes, launch, block, end, waves, number, span, clock, met });
+        let first = carried.partition_point(|of| of.word < key);
+        let carried = carried.iter().skip(first).take_while(|of| of.word == key).copied().collect();
+        self.found.push(Overwrite { key, bytes, launch, block, end, waves, number, span, clock, met, carried });
     }
 
     /// Says where the numbers of each block end, now that this is known.

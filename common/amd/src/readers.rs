@@ -215,6 +215,17 @@ impl Readers {
         (key & !3..key + bytes as u64).step_by(4).filter_map(of_word).collect()
     }
 
+    /// A read of a wave reaches past a barrier: it is as if it were of that number.
+    pub fn carry(&mut self, who: Who, (key, bytes): (u64, usize), number: u32) {
+        for word in (key & !3..key + bytes as u64).step_by(4) {
+            let Some(place) = self.places.get_mut(&scope(who.0, word)) else { continue };
+            place.open.range_mut((who, None)..=(who, Some(u8::MAX))).for_each(|(_, read)| read.number = number);
+            if let Some((last, _)) = place.closed.get_mut(&who) {
+                *last = number.max(*last);
+            }
+        }
+    }
+
     /// A wave comes to a barrier, or ends: the first of its reads that an atomic has met and that it has not explained.
     pub fn close(&mut self, who: Who) -> Option<Met> {
         for key in self.of_wave.remove(&who).into_iter().flatten() {

@@ -89,6 +89,27 @@ impl Shadow {
         self.touch_slowly(length, offset, size, write, by)
     }
 
+    /// Notes a touch that reaches past a barrier, and what it meets. Others meet a read, whatever it met itself.
+    pub fn carry_over(
+        &mut self,
+        length: usize,
+        offset: usize,
+        size: usize,
+        write: bool,
+        by: &Toucher<'_>,
+    ) -> Option<Met> {
+        let met = self.touch(length, offset, size, write, by)?;
+        for at in (offset..offset + size).filter(|_| !write) {
+            let split = self.writers.get(at / 4) == Some(&SPLIT);
+            let reader =
+                if split { self.bytes.get_mut(at).map(|mark| &mut mark[READER]) } else { self.readers.get_mut(at / 4) };
+            if let Some(reader) = reader {
+                *reader = by.joined_plainly(*reader);
+            }
+        }
+        Some(met)
+    }
+
     /// The last one that wrote a byte, by its number.
     pub fn writer(&self, offset: usize) -> u32 {
         match self.writers.get(offset / 4) {

@@ -7,9 +7,10 @@ use super::address::place;
 use super::memory::lanes_of;
 use crate::instruction::Memory;
 use crate::operations::memory::Kind;
-use crate::order::Touch;
+use crate::order::{Reach, Touch};
 use crate::pending::LdsTouch;
-use crate::shadow::{How, Toucher};
+use crate::races::Carried;
+use crate::shadow::{Conflict, How, Toucher};
 use crate::verdict::LDS;
 use crate::wave::Wave;
 
@@ -17,8 +18,9 @@ impl Block<'_> {
     /// A wave says that it has come to a barrier: what it has not waited for by now, and what it does before it waits for others, is not ordered by it.
     pub(super) fn signal(&self, wave: &mut Wave) {
         let stores = wave.order.stores().iter();
-        let stores = stores.flat_map(|(places, bytes)| places.iter().map(|address| (*address, *bytes, Touch::Write)));
-        let early: Vec<(u64, usize, Touch)> = stores.chain(wave.pending.lds_touches().flat_map(of_lds)).collect();
+        let stores =
+            stores.flat_map(|(places, bytes)| places.iter().map(|address| (*address, *bytes, Touch::Write, 0)));
+        let early: Vec<Reach> = stores.chain(wave.pending.lds_touches().flat_map(of_lds)).collect();
         wave.order.early.extend(early);
         wave.order.signaled = true;
     }
@@ -34,12 +36,13 @@ impl Block<'_> {
         };
         // Where an address is a fault, it is met again.
         let Ok(addresses) = self.addresses(wave, memory, exec) else { return };
+        let number = self.toucher(wave, &wave.order.clock).number;
         let two = matches!(memory.kind, Kind::LoadTwo { .. } | Kind::StoreTwo { .. } | Kind::ExchangeTwo { .. });
         for lane in lanes_of(exec) {
             let to = self.resolve(memory, &addresses, lane, bytes.into());
             for offset in [Some(memory.offset), two.then_some(memory.second)].into_iter().flatten() {
                 if let Some((key, _)) = place(to, offset).key() {
-                    wave.order.early.push((key, bytes.into(), touch));
+                    wave.order.early.push((key, bytes.into(), touch, number));
                 }
             }
         }
@@ -51,30 +54,41 @@ impl Block<'_> {
         let clock = Rc::clone(&wave.order.clock);
         let by = [self.toucher(wave, &clock), self.lds_toucher(wave, &clock)];
         for (places, bytes) in wave.order.stores() {
-            places.iter().for_each(|address| self.carry((*address, *bytes, Touch::Write), by));
+            places.iter().for_each(|address| self.carry((*address, *bytes, Touch::Write, 0), wave.number, by));
         }
-        wave.pending.lds_touches().flat_map(of_lds).for_each(|touch| self.carry(touch, by));
-        wave.order.early.iter().for_each(|touch| self.carry(*touch, by));
+        wave.pending.lds_touches().flat_map(of_lds).for_each(|touch| self.carry(touch, wave.number, by));
+        wave.order.early.iter().for_each(|touch| self.carry(*touch, wave.number, by));
     }
 
-    /// A conflict is another wave's, which has seen it or will.
-    fn carry(&mut self, (key, bytes, touch): (u64, usize, Touch), by: [Toucher<'_>; 2]) {
+    /// A conflict is another wave's, which has seen it or will; a read is there for those who write later all the same.
+    fn carry(&mut self, (key, bytes, touch, number): Reach, wave: u32, by: [Toucher<'_>; 2]) {
         let how = if touch == Touch::Atomic { How::Atomic } else { How::Plain };
-        let [by, lds_by] = by.map(|by| by.touching(how));
+        let by = by.map(|by| by.touching(how))[usize::from(key & LDS != 0)];
         let writes = touch != Touch::Read;
-        if key & LDS == 0 {
-            self.memory.carry_over(key, bytes, writes, &by);
+        let met = if key & LDS == 0 {
+            self.memory.carry_over(key, bytes, writes, &by)
+        } else {
+            let (offset, length) = ((key & !LDS) as usize, self.own.lds.bytes.len());
+            let shadow = &mut self.own.lds.shadow;
+            if offset + bytes <= length { shadow.carry_over(length, offset, bytes, writes, &by) } else { None }
+        };
+        if met.is_some_and(|met| met.conflict == Conflict::Unsure) {
+            let _is_noted = self.races.contend(key, bytes);
+        }
+        if writes {
             return;
         }
-        let (offset, length) = ((key & !LDS) as usize, self.own.lds.bytes.len());
-        if offset + bytes <= length {
-            let _other = self.own.lds.shadow.touch(length, offset, bytes, writes, &lds_by);
+        if let Some(readers) = &mut self.races.readers {
+            readers.carry((self.own.first, wave), (key, bytes), by.number);
         }
+        let words = (key & !3..key + bytes as u64).step_by(4);
+        self.own.carried.extend(words.map(|word| Carried { word, read: number, as_of: by.number }));
     }
 }
 
 /// What an access touches in LDS.
-fn of_lds(touch: &LdsTouch) -> impl Iterator<Item = (u64, usize, Touch)> {
+fn of_lds(touch: &LdsTouch) -> impl Iterator<Item = Reach> {
     let how = if touch.write { Touch::Write } else { Touch::Read };
-    lanes_of(touch.exec).map(move |lane| (u64::from(touch.offsets[lane]) | LDS, touch.bytes as usize, how))
+    lanes_of(touch.exec)
+        .map(move |lane| (u64::from(touch.offsets[lane]) | LDS, touch.bytes as usize, how, touch.number))
 }

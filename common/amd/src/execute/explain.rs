@@ -17,7 +17,7 @@ impl Block<'_> {
             let lane = usize::from(lane.unwrap_or(0));
             return Err(Raised::before(Met { fault, block: self.own.id, wave: wave.number, at, lane }));
         }
-        let who = (self.own.start, wave.number);
+        let who = (self.own.first, wave.number);
         match self.races.readers.as_mut().and_then(|readers| readers.close(who)) {
             Some(met) => Err(Raised::before(met)),
             None => Ok(()),
@@ -31,7 +31,7 @@ impl Block<'_> {
             suspect(&mut wave.order.suspects, Suspect { seen, lane, at, fault });
         }
         if let Some(readers) = &mut self.races.readers {
-            readers.remember((self.own.start, wave.number), lane, by[0].number, at);
+            readers.remember((self.own.first, wave.number), lane, by[0].number, at);
         }
     }
 
@@ -47,7 +47,7 @@ impl Block<'_> {
         compares: Option<u64>,
         by: &[Toucher<'_>; 2],
     ) -> Step {
-        let who = (self.own.start, wave.number);
+        let who = (self.own.first, wave.number);
         let compared = compares.map(|value| Compared { key, bytes, lane, value });
         if let Some(compared) = compared {
             explain(&mut wave.order.suspects, compared);
@@ -72,7 +72,7 @@ impl Block<'_> {
 
     /// A plain store goes over bytes that others have read: nothing orders that for those who are found here, one by one.
     pub(super) fn overwritten(&mut self, (key, bytes): (u64, usize), wave: &Wave, by: &[Toucher<'_>; 2]) {
-        let who = (self.own.start, wave.number);
+        let who = (self.own.first, wave.number);
         let by = &by[usize::from(key & LDS != 0)];
         let Some(readers) = self.races.readers.take() else { return };
         for (word, conflict) in readers.met(who, (key, bytes), |number| by.against_reader(number)) {

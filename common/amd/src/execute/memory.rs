@@ -162,7 +162,7 @@ impl Block<'_> {
     }
 
     /// What is under way from now on.
-    fn note(&self, wave: &mut Wave, memory: &Memory, touches: LdsTouches, at: usize) {
+    fn note(&self, wave: &mut Wave, memory: &Memory, mut touches: LdsTouches, at: usize) {
         let count = match memory.kind {
             Kind::Load { bytes, .. } => u16::from(bytes.div_ceil(4)),
             Kind::LoadTwo { bytes, .. } => u16::from(bytes / 2),
@@ -188,7 +188,11 @@ impl Block<'_> {
         let vgprs = (memory.to, count, half);
         match memory.space {
             Space::Flat => wave.pending.flat(at, vgprs),
-            Space::Lds => wave.pending.lds(at, vgprs, touches),
+            Space::Lds => {
+                let number = self.toucher(wave, &wave.order.clock).number;
+                touches.iter_mut().flatten().for_each(|touch| touch.number = number);
+                wave.pending.lds(at, vgprs, touches);
+            }
             Space::Image if matches!(memory.kind, Kind::Sample(_)) => wave.pending.sample(at, vgprs),
             Space::Global | Space::Scratch | Space::Buffer | Space::Image => {
                 // Stores of targets that count them apart have no registers to wait for.

@@ -191,7 +191,7 @@ impl Block<'_> {
         let (block, number, at) = (self.own.id, wave.number, wave.at.saturating_sub(1));
         let met = |fault| Met { fault, block, wave: number, at, lane };
         for (key, bytes, fault) in std::mem::take(&mut self.races.wrote) {
-            self.races.note((key, bytes, met(fault)), &by[usize::from(key & LDS != 0)], clock);
+            self.races.note((key, bytes, met(fault)), &by[usize::from(key & LDS != 0)], clock, &self.own.carried);
         }
         let met = match self.races.read.take() {
             Some(Raced::Read(fault)) => met(fault),
@@ -220,10 +220,13 @@ impl Block<'_> {
         let mut orders: Vec<&mut Order> = waves.iter_mut().map(|wave| &mut wave.order).collect();
         orders.iter_mut().for_each(|order| (order.round, order.stored, order.released) = (self.own.round, false, None));
         Order::meet(&mut orders);
+        self.own.carried.clear();
         for wave in waves {
             self.carry_over(wave);
             (wave.order.signaled, wave.order.early) = (false, Vec::new());
         }
+        self.own.carried.sort_unstable();
+        self.own.carried.dedup();
         Ok(())
     }
 

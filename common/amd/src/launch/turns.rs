@@ -243,7 +243,8 @@ impl<'a> Run<'a> {
         let start = memory.numbers;
         self.starts.push((start, id));
         let wave_scratch = scratch.wave_bytes;
-        resident.own = Own { id, lds, scratch, start, end: u32::MAX, waves: prepared.waves, ..Own::default() };
+        resident.own =
+            Own { id, lds, scratch, first: start, start, end: u32::MAX, waves: prepared.waves, ..Own::default() };
         for (number, wave) in resident.waves.iter_mut().enumerate() {
             prepared.begin(wave, number as u32, id, wave_scratch);
         }

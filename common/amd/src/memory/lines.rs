@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::{ARGUMENTS, Buffer, Memory};
-use crate::shadow::Toucher;
+use crate::shadow::{self, Toucher};
 use crate::verdict::Met;
 
 /// Bytes of a line: 64 on most targets.
@@ -173,12 +173,17 @@ impl Memory {
         (address & !3..address + bytes as u64).step_by(4).for_each(|word| _ = self.lines.dirty.remove(&word));
     }
 
-    /// An access that was not waited for reaches past a barrier. A conflict is another wave's, which has seen it or will.
-    pub(crate) fn carry_over(&mut self, address: u64, bytes: usize, writes: bool, by: &Toucher<'_>) {
-        if let Some((at, offset)) = self.find(address, bytes) {
-            let buffer = &mut self.buffers[at];
-            let _other = buffer.shadow.touch(buffer.bytes.len(), offset, bytes, writes, by);
-        }
+    /// An access that was not waited for reaches past a barrier. What it meets.
+    pub(crate) fn carry_over(
+        &mut self,
+        address: u64,
+        bytes: usize,
+        writes: bool,
+        by: &Toucher<'_>,
+    ) -> Option<shadow::Met> {
+        let (at, offset) = self.find(address, bytes)?;
+        let buffer = &mut self.buffers[at];
+        buffer.shadow.carry_over(buffer.bytes.len(), offset, bytes, writes, by)
     }
 
     /// Whether an address is among the arguments of the launch, which nothing changes.

@@ -2,7 +2,7 @@
 
 use bluefin_amd::{Fault, Place};
 
-use crate::bodies::{passes, races};
+use crate::bodies::{each_of, passes, races};
 
 fn is_race(fault: &Fault) -> bool {
     matches!(fault, Fault::Race { place: Place::Lds { .. } | Place::Buffer { .. }, .. })
@@ -106,4 +106,36 @@ fn what_was_only_read_is_handed_on() {
     let wait = "while (__hip_atomic_load(&words[1023], __ATOMIC_ACQUIRE, AGENT) != 4) __builtin_amdgcn_s_sleep(1);";
     passes(&body(wait), 4, |found| found.iter().all(|sum| *sum == 0));
     races(&body(""), 4, is_race);
+}
+
+/// The barrier comes before what it is to order: the wait for a read, or the read itself between its two parts.
+#[test]
+fn a_read_that_a_barrier_does_not_order_is_behind_it() {
+    let read = |text: &str, then: &str| {
+        format!(
+            "SHARED unsigned s; if (t == 0) s = 5; barrier(); unsigned v; \
+             const unsigned a = (unsigned)(unsigned long)(__attribute__((address_space(3))) unsigned*)&s; \
+             asm volatile(\"{text}\" : \"=v\"(v) : \"v\"(a) : \"memory\"); {then} out[t] = v > 100 ? 2 : 3;"
+        )
+    };
+    let add = "if (t == 192) __hip_atomic_fetch_add(&s, 1u, __ATOMIC_RELAXED, GROUP);";
+    let store = "if (t == 192) s = 8;";
+    for then in [add, store] {
+        let right = "ds_read_b32 %0, %1\\ns_waitcnt lgkmcnt(0)\\ns_barrier";
+        passes(&read(right, then), 1, |found| found[..256] == [3; 256]);
+        races(&read("ds_read_b32 %0, %1\\ns_barrier\\ns_waitcnt lgkmcnt(0)", then), 1, is_race);
+        let newer = |text: &str, is_right: bool| {
+            each_of(&["gfx1201"], &read(text, then), 1, |done| match done {
+                Ok(_) => assert!(is_right, "{text}: {then}"),
+                Err(verdict) => assert!(!is_right && is_race(&verdict.fault), "{text}: {then}: {verdict}"),
+            });
+        };
+        let [load, wait] = ["ds_load_b32 %0, %1", "s_wait_dscnt 0x0"];
+        let [signal, meet] = ["s_barrier_signal -1", "s_barrier_wait -1"];
+        let lines = |all: [&str; 4]| all.join("\\n");
+        newer(&lines([load, wait, signal, meet]), true);
+        newer(&lines([load, signal, meet, wait]), false);
+        newer(&lines([signal, load, wait, meet]), false);
+        newer(&lines([load, signal, wait, meet]), false);
+    }
 }

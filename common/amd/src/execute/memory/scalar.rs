@@ -72,7 +72,7 @@ impl Block<'_> {
         let by = [self.toucher(wave, &clock); 2];
         self.races.early = wave.order.signaled;
         if wave.order.signaled {
-            wave.order.early.push((address, usize::from(load.dwords) * size as usize, Touch::Read));
+            wave.order.early.push((address, usize::from(load.dwords) * size as usize, Touch::Read, by[0].number));
         }
         let mut line = None;
         for dword in 0..load.dwords {
