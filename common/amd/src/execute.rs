@@ -63,6 +63,10 @@ pub(crate) struct Own {
     /// First number of the block, and the one behind its last.
     pub start: u32,
     pub end: u32,
+    /// All its numbers below come before the last barrier.
+    pub settled: u32,
+    /// The numbers that it has left since then, in the middle of what it does: each first one, and the one behind the last.
+    pub left: Vec<(u32, u32)>,
     /// Waves in it.
     pub waves: u32,
     /// Rounds of numbers that were used, the first one behind the last barrier, and the one that all waves have come to.
@@ -131,7 +135,8 @@ impl Block<'_> {
     /// The same for LDS, which no other block touches.
     pub fn lds_toucher<'c>(&self, wave: &Wave, clock: &'c Clock) -> Toucher<'c> {
         let toucher = self.toucher(wave, clock);
-        Toucher { launch: self.own.start, quiet: toucher.span, fresh: u32::MAX, ..toucher }
+        let quiet = toucher.span.min(self.own.settled);
+        Toucher { launch: self.own.first, quiet, fresh: u32::MAX, ..toucher }
     }
 
     /// Executes the wave's next instruction.

@@ -227,7 +227,8 @@ impl Races {
         if by.how != How::Plain {
             return 0;
         }
-        let number = by.number.wrapping_sub(self.start).wrapping_add(self.planned_start);
+        let planned = |number: u32| number.wrapping_sub(self.start).wrapping_add(self.planned_start);
+        let (number, launch) = (planned(by.number), planned(by.launch));
         let mut bytes = 0;
         for at in self.by_key.get(&key).into_iter().flatten() {
             let overwrite = &self.planned[*at];
@@ -238,7 +239,7 @@ impl Races {
             let is_carried = |of: &Carried| of.read == number && by.against_reader(of.as_of).is_some();
             if is_early
                 || overwrite.carried.iter().any(is_carried)
-                || (key & LDS == 0 || is_of_block) && by.against_reader(number).is_some()
+                || (key & LDS == 0 || overwrite.launch == launch) && by.against_reader(number).is_some()
             {
                 bytes |= overwrite.bytes;
                 self.read.get_or_insert(Raced::Planned(*at));

@@ -25,6 +25,9 @@ impl To {
     }
 }
 
+/// Rounds that a block gets between two barriers, where it has used up its own.
+const RENEWED_ROUNDS: u32 = 8 * SPARE_ROUNDS;
+
 /// Of each lane's store, the bytes that nobody knows: another lane writes them, too, and otherwise.
 type Open = [u16; LANES];
 
@@ -90,7 +93,7 @@ impl Block<'_> {
     /// What a wave acquires at a place.
     pub(super) fn acquire(&self, wave: &mut Wave, key: u64, lds: bool) {
         let places = if lds { &self.own.lds_places } else { &*self.places };
-        wave.order.acquire(places, key, self.own.start);
+        wave.order.acquire(places, key, self.own.first);
     }
 
     pub(super) fn has_released(&self, key: u64, lds: bool) -> bool {
@@ -118,18 +121,27 @@ impl Block<'_> {
     }
 
     pub(super) fn release(&mut self, wave: &Wave, key: u64, lds: bool, clock: &Known) {
-        let (start, device) = (self.own.start, !wave.order.unseen);
+        let (start, device) = (self.own.first, !wave.order.unseen);
         match lds {
             true => self.own.lds_places.release(key, clock, start, false),
             false => self.places.release(key, clock, start, device),
         }
     }
 
+    /// Rounds that there are numbers for.
+    fn rounds(&self) -> u32 {
+        let own = &*self.own;
+        (own.end - own.start).min(BLOCK_NUMBERS) / own.waves
+    }
+
     /// Whether there are numbers for another round, besides one that a barrier may need.
     fn has_round(&self) -> bool {
-        let own = &*self.own;
-        let rounds = (own.end - own.start).min(BLOCK_NUMBERS) / own.waves;
-        own.round + 3 < rounds
+        self.own.round + 3 < self.rounds()
+    }
+
+    /// From this round on, waves do not go on before there are other numbers. An instruction begins two rounds at most.
+    pub(crate) fn last_round(&self) -> u32 {
+        self.rounds().saturating_sub(8)
     }
 
     /// A wave goes on to an access behind a release: that is not what it has released, but for atomics at that very place, and loads that leave no mark.
@@ -212,11 +224,12 @@ impl Block<'_> {
     /// # Errors
     /// There are no numbers left.
     pub(crate) fn pass_barrier(&mut self, waves: &mut [Wave]) -> Step {
-        if self.own.round + 3 >= (self.own.end - self.own.start).min(BLOCK_NUMBERS) / self.own.waves {
+        if !self.has_round() || !self.own.left.is_empty() {
             self.move_on(waves)?;
         }
         (self.own.round, self.own.signals) = (self.own.round + 1, 0);
         self.own.span = self.own.round;
+        self.own.settled = self.own.start + self.own.span * self.own.waves;
         let mut orders: Vec<&mut Order> = waves.iter_mut().map(|wave| &mut wave.order).collect();
         orders.iter_mut().for_each(|order| (order.round, order.stored, order.released) = (self.own.round, false, None));
         Order::meet(&mut orders);
@@ -232,23 +245,57 @@ impl Block<'_> {
 
     /// Goes on with other numbers; all that was done by now comes before.
     fn move_on(&mut self, waves: &mut [Wave]) -> Step {
-        let own = &mut *self.own;
-        if self.memory.numbers > LAST_NUMBER || own.start == self.memory.numbers {
+        if self.memory.numbers > LAST_NUMBER || self.own.start == self.memory.numbers {
             return Err(Raised::wave(Fault::Hang { limit: self.executed }));
         }
-        let known = Clock::of(Entry { start: own.start, end: own.end, waves: own.waves, heads: Vec::new() });
+        let own = &mut *self.own;
+        own.left.push((own.start, own.end));
+        let all = |(start, end): (u32, u32)| Clock::of(Entry { start, end, waves: own.waves, heads: Vec::new() });
+        let known = own.left.drain(..).map(all).fold(Known::default(), |known, next| Clock::merged(&known, &next));
         for wave in waves.iter_mut() {
             let order = &mut wave.order;
             order.clock = Clock::merged(&order.clock, &known);
             order.fresh = 0;
         }
+        self.renumber(SPARE_ROUNDS);
+        Ok(())
+    }
+
+    /// Goes on with other numbers between two barriers. What came before the last barrier, and what a wave has done itself, comes before.
+    ///
+    /// # Errors
+    /// There are no numbers left.
+    #[cold]
+    pub(crate) fn renew(&mut self, waves: &mut [Wave]) -> Step {
+        if self.own.end == u32::MAX {
+            self.own.end = self.own.start + (self.own.round + 2) * self.own.waves;
+            self.memory.numbers = self.own.end;
+        }
+        if self.memory.numbers > LAST_NUMBER {
+            return Err(Raised::wave(Fault::Hang { limit: self.executed }));
+        }
+        for wave in waves.iter_mut() {
+            let number = self.toucher(wave, &wave.order.clock).number;
+            let own = &*self.own;
+            let (start, end) = (own.start, own.start + own.span * own.waves);
+            let known = Clock::of(Entry { start, end, waves: own.waves, heads: vec![(wave.number, number)] });
+            wave.order.clock = Clock::merged(&wave.order.clock, &known);
+            (wave.order.round, wave.order.fresh) = (0, 0);
+        }
+        self.own.left.push((self.own.start, self.own.end));
+        self.renumber(RENEWED_ROUNDS);
+        Ok(())
+    }
+
+    /// Begins with other numbers.
+    fn renumber(&mut self, rounds: u32) {
+        let own = &mut *self.own;
         self.races.ends.insert(own.start, own.end);
         own.start = self.memory.numbers;
-        own.end = own.start + SPARE_ROUNDS * own.waves;
+        own.end = own.start + rounds * own.waves;
         self.memory.numbers = own.end;
         (own.round, own.span, own.floor) = (0, 0, 0);
         self.starts.push((own.start, own.id));
-        Ok(())
     }
 
     /// A wave as memory and LDS see it.

@@ -243,8 +243,17 @@ impl<'a> Run<'a> {
         let start = memory.numbers;
         self.starts.push((start, id));
         let wave_scratch = scratch.wave_bytes;
-        resident.own =
-            Own { id, lds, scratch, first: start, start, end: u32::MAX, waves: prepared.waves, ..Own::default() };
+        resident.own = Own {
+            id,
+            lds,
+            scratch,
+            first: start,
+            settled: start,
+            start,
+            end: u32::MAX,
+            waves: prepared.waves,
+            ..Own::default()
+        };
         for (number, wave) in resident.waves.iter_mut().enumerate() {
             prepared.begin(wave, number as u32, id, wave_scratch);
         }
@@ -341,6 +350,11 @@ fn waves_in_turns(
             }
             continue;
         }
+        if let (Some(first), true) = (waves.first(), block.own.round >= block.last_round()) {
+            let (number, at) = (first.number, first.at);
+            block.renew(waves).map_err(|raised| (number, at, raised))?;
+        }
+        let last = block.last_round();
         // One turn in four is as often of 16 to 32 instructions as of 2048 to 4096: what is wrong only if a wave is left between two
         // instructions close to each other is met. The others are long, as each turn finds the caches full of another wave's.
         let power = if random.below(4) == 0 { random.below(LONGEST_TURN + 1) } else { LONGEST_TURN };
@@ -360,11 +374,12 @@ fn waves_in_turns(
             }
             block.step(wave).map_err(|raised| (wave.number, at, raised))?;
             match wave.state {
+                State::Running if block.own.round >= last => break,
                 State::Running => {}
                 State::Synced => {
                     wave.state = State::Running;
                     // Where waves look for each other is where it matters who comes next.
-                    if random.below(2) == 0 {
+                    if random.below(2) == 0 || block.own.round >= last {
                         break;
                     }
                 }

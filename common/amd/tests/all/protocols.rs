@@ -163,3 +163,33 @@ fn each_load(body: &str, test: impl Fn(String)) {
     );
     test(one.replace("\"LOAD ", "NAME \" "));
 }
+
+/// A block that others overtake is given few numbers, which it uses up here.
+#[test]
+fn what_is_done_behind_a_release_is_not_handed_over_after_many_releases() {
+    let many = |body: &str, behind: &str| {
+        let text = body.replace("MANY", "for (unsigned k = 0; k < 5000; ++k)").replace("BEHIND", behind);
+        text.replace("BEFORE", if behind.is_empty() { "DO" } else { "" })
+    };
+    let blocks = r#"if (t == 0) {
+            if (b == 0) { while (!__hip_atomic_load(&words[3], __ATOMIC_RELAXED, AGENT)) __builtin_amdgcn_s_sleep(1);
+                MANY { __hip_atomic_fetch_add(&words[8], 1u, __ATOMIC_RELAXED, AGENT); __hip_atomic_fetch_add(&words[900], 1u, __ATOMIC_RELAXED, AGENT); }
+                BEFORE __hip_atomic_store(&words[0], 1u, __ATOMIC_RELEASE, AGENT); BEHIND }
+            if (b == 1) { __hip_atomic_store(&words[3], 1u, __ATOMIC_RELAXED, AGENT);
+                while (!__hip_atomic_load(&words[0], __ATOMIC_ACQUIRE, AGENT)) __builtin_amdgcn_s_sleep(1);
+                for (int k = 0; k < 20; ++k) __builtin_amdgcn_s_sleep(100); out[0] = words[100]; } }"#;
+    let store = "words[100] = 9;";
+    passes(&many(blocks, "").replace("DO", store), 2, |found| found[0] == 9);
+    races(&many(blocks, store), 2, in_memory);
+    let waves = r#"SHARED unsigned q[3], d; if (t < 3) q[t] = 0; if (t == 0) d = 1; barrier();
+            if (t == 0 && b == 0) { while (!__hip_atomic_load(&words[3], __ATOMIC_RELAXED, AGENT)) __builtin_amdgcn_s_sleep(1);
+                MANY { __hip_atomic_fetch_add(&q[1], 1u, __ATOMIC_RELAXED, GROUP); __hip_atomic_fetch_add(&q[2], 1u, __ATOMIC_RELAXED, GROUP); }
+                BEFORE __hip_atomic_fetch_add(&q[0], 1u, __ATOMIC_RELEASE, GROUP); BEHIND }
+            if (t == 0 && b == 1) __hip_atomic_store(&words[3], 1u, __ATOMIC_RELAXED, AGENT);
+            if (t == 64 && b == 0) { while (!__hip_atomic_load(&q[0], __ATOMIC_ACQUIRE, GROUP)) __builtin_amdgcn_s_sleep(1);
+                for (int k = 0; k < 20; ++k) __builtin_amdgcn_s_sleep(100); out[0] = d; }
+            barrier(); if (b == 0) out[t + 1] = d;"#;
+    let in_lds = |fault: &Fault| matches!(fault, Fault::Race { place: Place::Lds { .. }, .. });
+    passes(&many(waves, "").replace("DO", "d = 9;"), 2, |found| found[..257] == [9; 257]);
+    races(&many(waves, "d = 9;"), 2, in_lds);
+}
