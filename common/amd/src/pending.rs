@@ -16,6 +16,7 @@ pub(crate) struct LdsTouch {
     pub exec: u64,
     pub bytes: u32,
     pub write: bool,
+    pub atomic: bool,
     /// The wave's number as it was issued.
     pub number: u32,
 }
@@ -205,9 +206,10 @@ impl Pending {
     /// A touch of LDS to be remembered, whose offsets are still to be said.
     pub fn touch(&mut self, exec: u64, bytes: u32, write: bool) -> Box<LdsTouch> {
         let spare = self.scalar.spare.pop().or_else(|| self.vector.spare.pop());
-        let new = || Box::new(LdsTouch { offsets: [0; LANES], exec: 0, bytes: 0, write: false, number: 0 });
+        let new =
+            || Box::new(LdsTouch { offsets: [0; LANES], exec: 0, bytes: 0, write: false, atomic: false, number: 0 });
         let mut touch = spare.unwrap_or_else(new);
-        (touch.exec, touch.bytes, touch.write) = (exec, bytes, write);
+        (touch.exec, touch.bytes, touch.write, touch.atomic) = (exec, bytes, write, false);
         touch
     }
 

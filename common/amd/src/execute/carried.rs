@@ -88,7 +88,11 @@ impl Block<'_> {
 
 /// What an access touches in LDS.
 fn of_lds(touch: &LdsTouch) -> impl Iterator<Item = Reach> {
-    let how = if touch.write { Touch::Write } else { Touch::Read };
+    let how = match (touch.atomic, touch.write) {
+        (true, _) => Touch::Atomic,
+        (false, true) => Touch::Write,
+        (false, false) => Touch::Read,
+    };
     lanes_of(touch.exec)
         .map(move |lane| (u64::from(touch.offsets[lane]) | LDS, touch.bytes as usize, how, touch.number))
 }

@@ -269,22 +269,23 @@ fn touches(pending: &mut Pending, memory: &Memory, addresses: &Addresses, exec: 
     let (bytes, write) = match memory.kind {
         Kind::Load { bytes, .. } | Kind::LoadTwo { bytes, .. } => (bytes, false),
         Kind::Store { bytes, .. } | Kind::StoreTwo { bytes, .. } => (bytes, true),
-        Kind::LoadToLds { .. }
-        | Kind::Atomic { .. }
-        | Kind::ExchangeTwo { .. }
-        | Kind::LoadTyped(_)
-        | Kind::Sample(_)
-        | Kind::ImageSize(_)
-        | Kind::StoreTyped(_) => return [None, None],
+        // Their places are those of one lane.
+        Kind::Atomic { kind, .. } if kind.counts_lanes() => return [None, None],
+        Kind::Atomic { bytes, .. } | Kind::ExchangeTwo { bytes, .. } => (bytes, true),
+        Kind::LoadToLds { .. } | Kind::LoadTyped(_) | Kind::Sample(_) | Kind::ImageSize(_) | Kind::StoreTyped(_) => {
+            return [None, None];
+        }
     };
     if memory.space != Space::Lds {
         return [None, None];
     }
-    let two = matches!(memory.kind, Kind::LoadTwo { .. } | Kind::StoreTwo { .. });
+    let two = matches!(memory.kind, Kind::LoadTwo { .. } | Kind::StoreTwo { .. } | Kind::ExchangeTwo { .. });
+    let atomic = matches!(memory.kind, Kind::Atomic { .. } | Kind::ExchangeTwo { .. });
     let offsets = [Some(memory.offset), two.then_some(memory.second)];
     offsets.map(|offset| {
         let offset = offset? as u32;
         let mut touch = pending.touch(exec, u32::from(bytes), write);
+        touch.atomic = atomic;
         touch.offsets = addresses.of.map(|address| (address as u32).wrapping_add(offset));
         Some(touch)
     })

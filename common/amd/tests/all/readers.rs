@@ -139,3 +139,17 @@ fn a_read_that_a_barrier_does_not_order_is_behind_it() {
         newer(&lines([load, signal, wait, meet]), false);
     }
 }
+
+#[test]
+fn an_atomic_that_was_not_waited_for_is_behind_the_barrier() {
+    let body = |text: &str| {
+        format!(
+            "SHARED unsigned s; if (t == 0) s = 5; barrier(); \
+             const unsigned a = (unsigned)(unsigned long)(__attribute__((address_space(3))) unsigned*)&s; \
+             if (t == 192) asm volatile(\"{text}\" :: \"v\"(a), \"v\"(1) : \"memory\"); \
+             asm volatile(\"s_barrier\" ::: \"memory\"); out[t] = s > 100 ? 2 : 3;"
+        )
+    };
+    passes(&body("ds_add_u32 %0, %1\\ns_waitcnt lgkmcnt(0)"), 1, |found| found[..256] == [3; 256]);
+    races(&body("ds_add_u32 %0, %1"), 1, is_race);
+}
