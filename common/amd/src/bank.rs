@@ -76,13 +76,31 @@ impl Bank<'_> {
         fault
     }
 
+    /// Who has read a range is to be found out.
+    ///
+    /// # Errors
+    /// There are too many such places: that is a race as far as anybody can tell.
+    fn contend(&self, access: Access, range: Range<usize>, met: Met, to: &mut Touching<'_>) -> Result<(), Fault> {
+        if to.races.contend(self.key(range.start), range.len()) { Ok(()) } else { Err(self.race(access, met, to)) }
+    }
+
+    /// The same of a read, which a comparing atomic may explain.
+    #[cold]
+    fn contend_read(&self, range: Range<usize>, met: Met, to: &mut Touching<'_>) {
+        if let Err(fault) = self.contend(Access::Read, range.clone(), met, to) {
+            to.races
+                .suspected
+                .extend(Seen::all(self.key(range.start), &self.bytes[range]).map(|seen| (seen, fault.clone())));
+        }
+    }
+
     /// A lane's load of 1 to 16 bytes.
     #[inline]
     pub fn load(&mut self, offset: usize, size: usize, to: &mut Touching<'_>) -> Loaded {
         let mut open = 0;
         if let Some(met) = self.shadow.touch(self.bytes.len(), offset, size, false, to.by) {
             if met.conflict == Conflict::Unsure {
-                to.races.contend(self.key(offset), size);
+                self.contend_read(offset..offset + size, met, to);
             }
             open = self.meet(offset, size, to);
         }
@@ -103,7 +121,7 @@ impl Bank<'_> {
             let met = self.shadow.touch(self.bytes.len(), piece.start, piece.len(), false, to.by);
             let Some(met) = met else { continue };
             if met.conflict == Conflict::Unsure {
-                to.races.contend(self.key(piece.start), piece.len());
+                self.contend_read(piece, met, to);
                 continue;
             }
             let fault = self.race(Access::Read, met, to);
@@ -140,7 +158,10 @@ impl Bank<'_> {
             return self.is_followed(offset, data.len(), to).map_or(Ok(()), Err);
         }
         let mut kept = 0_u16;
-        if self.shadow.touch(self.bytes.len(), offset, data.len(), true, to.by).is_some() {
+        if let Some(met) = self.shadow.touch(self.bytes.len(), offset, data.len(), true, to.by) {
+            if met.conflict == Conflict::Unsure || to.by.how == How::Store {
+                self.contend(Access::Write, offset..offset + data.len(), met, to)?;
+            }
             for piece in pieces(offset, data.len()) {
                 let part = &data[piece.start - offset..piece.end - offset];
                 if self.store_piece(piece.clone(), part, poison >> (piece.start - offset), to)? {
@@ -193,7 +214,7 @@ impl Bank<'_> {
         let met = self.shadow.touch(self.bytes.len(), piece.start, piece.len(), true, to.by);
         let Some(met) = met else { return Ok(false) };
         if met.conflict == Conflict::Unsure {
-            to.races.contend(self.key(piece.start), piece.len());
+            self.contend(Access::Write, piece, met, to)?;
             return Ok(false);
         }
         // Whoever writes what is there already changes nothing: a flag that many set, or few elements that are spread over many lanes.
@@ -215,7 +236,7 @@ impl Bank<'_> {
             *rounding = rounded_as(old, new).filter(|_| *wrote);
         }
         if met.atomic && !met.conflict.wrote() {
-            to.races.contend(self.key(piece.start), piece.len());
+            self.contend(Access::Write, piece, met, to)?;
             return Ok(false);
         }
         if met.conflict.wrote() || to.races.is_full() {
@@ -254,7 +275,7 @@ impl Bank<'_> {
             if !met.atomic && met.conflict != Conflict::Unsure {
                 return Err(self.race(Access::Atomic, met, to));
             }
-            to.races.contend(self.key(offset), size);
+            self.contend(Access::Atomic, offset..offset + size, met, to)?;
         }
         let range = offset..offset + size;
         let found = gather(&self.bytes[range.clone()], &self.written[range.clone()]);

@@ -192,11 +192,10 @@ impl Races {
         self.readers.is_some() || self.has_planned()
     }
 
-    /// An atomic changes words behind plain reads that nothing orders before it.
-    pub fn contend(&mut self, key: u64, bytes: usize) {
-        if self.readers.is_none() {
-            (key..key + bytes as u64).step_by(4).for_each(|key| watch(&mut self.contended, key));
-        }
+    /// Words are changed behind plain reads that nothing may order before that; whether the next execution looks at all of them.
+    pub fn contend(&mut self, key: u64, bytes: usize) -> bool {
+        let mut words = (key & !3..key + bytes as u64).step_by(4);
+        self.readers.is_some() || words.all(|key| watch(&mut self.contended, key))
     }
 
     /// Whether the last access read anything that atomics touch.

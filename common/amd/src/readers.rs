@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::verdict::{Fault, LDS, Met};
 
-/// Places of which each reader is remembered; those that atomics met behind further ones are not looked at.
+/// Places of which each reader is remembered; what is met at the next one is a fault at once.
 const MOST_PLACES: usize = 1 << 20;
 
 /// What a plain read found of a word, or of a part of it.
@@ -134,11 +134,13 @@ fn scope(start: u32, word: u64) -> (u32, u64) {
     (if word & LDS == 0 { 0 } else { start }, word)
 }
 
-/// Adds a place to those of which the next execution knows all readers.
-pub(crate) fn watch(words: &mut HashSet<u64>, key: u64) {
-    if words.len() < MOST_PLACES {
+/// Adds a place to those of which the next execution knows all readers; whether there is room for it.
+pub(crate) fn watch(words: &mut HashSet<u64>, key: u64) -> bool {
+    let has_room = words.len() < MOST_PLACES || words.contains(&(key & !3));
+    if has_room {
         words.insert(key & !3);
     }
+    has_room
 }
 
 impl Readers {
@@ -250,6 +252,13 @@ mod tests {
 
     fn seen(key: u64, value: u32) -> Seen {
         Seen::of(key, &value.to_le_bytes())
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_places() {
+        let mut words: HashSet<u64> = (0..MOST_PLACES as u64).map(|word| 4 * word).collect();
+        assert!(watch(&mut words, 6));
+        assert!(!watch(&mut words, 4 * MOST_PLACES as u64));
     }
 
     #[test]

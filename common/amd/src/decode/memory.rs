@@ -8,6 +8,8 @@ use crate::operations::memory::{Atomic, Form, Kind, Space, Transposed, find, is_
 use crate::operations::vector;
 use crate::target::Generation;
 
+/// SCOPE_CU, which is that of plain accesses.
+const SCOPE_UNIT: u8 = 0;
 /// SCOPE_DEV.
 pub(super) const SCOPE_DEVICE: u8 = 2;
 
@@ -154,8 +156,8 @@ impl Decoder<'_> {
             Generation::Cdna1 | Generation::Cdna2 | Generation::Rdna2 | Generation::Rdna3 => {
                 modifiers.glc && !modifiers.slc
             }
-            // "TH": 0 is the plain policy.
-            Generation::Rdna4 => modifiers.scope >= SCOPE_DEVICE && modifiers.th == 0,
+            // "TH": 0 is the plain policy. A plain access has the scope of its unit.
+            Generation::Rdna4 => modifiers.scope != SCOPE_UNIT && modifiers.th == 0,
         }
     }
 

@@ -127,6 +127,19 @@ fn atomics_race_with_plain_touches_and_not_with_each_other() {
 }
 
 #[test]
+fn what_a_wave_has_read_and_changed_itself_is_asked_of_it_once_others_come() {
+    let atomic = |by: Toucher<'static>| (by.touching(How::Atomic), 8, 4, true);
+    let read = (by(0, 0, 0), 8, 4, false);
+    assert_eq!(run(&[read, atomic(by(0, 0, 0)), read, atomic(by(0, 0, 0))]), None);
+    let met = Conflict::Wave { wave: 0, wrote: false };
+    assert_eq!(run(&[read, atomic(by(0, 0, 0)), atomic(by(0, 0, 1))]), Some((8, met)));
+    let store = (by(0, 0, 1).touching(How::Store), 8, 4, true);
+    assert_eq!(run(&[read, atomic(by(0, 0, 0)), store]), Some((8, Conflict::Unsure)));
+    assert_eq!(run(&[read, store]), Some((8, met)));
+    assert_eq!(run(&[read, atomic(by(0, 0, 0)), atomic(by(0, 1, 1))]), None);
+}
+
+#[test]
 fn what_a_clock_knows_comes_before() {
     let known = Clock::of(crate::order::Entry { start: 1000, end: 1000, waves: 4, heads: vec![(0, 1000)] });
     let after = Toucher { clock: &known, ..by(0, 0, 1) };

@@ -244,7 +244,7 @@ impl<'a> Toucher<'a> {
                     return met(conflict, false);
                 }
                 mark[WRITER] = self.number | ATOMIC | self.listed(writer, lists, at);
-                return self.after_reader(mark).and_then(|conflict| met(conflict, true));
+                return self.after_reader(mark, writer).and_then(|conflict| met(conflict, true));
             }
             if let How::Plain | How::Held | How::Sync { .. } = self.how
                 && (write || self.how == How::Plain)
@@ -272,7 +272,7 @@ impl<'a> Toucher<'a> {
                     mark[WRITER] |= SEVERAL;
                     lists.insert(at, vec![writer | PLAIN]);
                 }
-                return self.after_reader(mark).and_then(|conflict| met(conflict, true));
+                return self.after_reader(mark, writer).and_then(|conflict| met(conflict, true));
             }
             How::Sync { .. } if !write => return None,
             _ => {}
@@ -302,11 +302,16 @@ impl<'a> Toucher<'a> {
             None => Vec::new(),
         };
         let written = plain.into_iter().find_map(|number| self.against_writer(number & NUMBER));
-        let read = || if mark[READER] == self.number { None } else { self.against_reader(mark[READER]) };
+        let has_gone_on = self.has_gone_on(mark[READER], writer);
+        let read = || if mark[READER] == self.number || has_gone_on { None } else { self.against_reader(mark[READER]) };
         if let Some(conflict) = written.or_else(read) {
             return Some(Met { at, conflict, atomic: false });
         }
-        let unsure = self.is_unsure(mark[READER]).then_some(Met { at, conflict: Conflict::Unsure, atomic: false });
+        let is_unsure = has_gone_on || self.is_unsure(mark[READER]);
+        let unsure = is_unsure.then_some(Met { at, conflict: Conflict::Unsure, atomic: false });
+        if has_gone_on {
+            mark[READER] = 0;
+        }
         if writer & ATOMIC != 0 {
             mark[WRITER] = self.number | ATOMIC | self.listed(writer, lists, at);
         } else {
@@ -321,8 +326,8 @@ impl<'a> Toucher<'a> {
     }
 
     /// Who may have read a place plainly before this atomic, with nothing that orders that: another wave, or several of which the mark has the last one.
-    /// So may the wave itself, whose read others meet: a plain store has this atomic to meet in its place.
-    fn after_reader(self, mark: &mut Mark) -> Option<Conflict> {
+    /// `writer` is who wrote the place before this one.
+    fn after_reader(self, mark: &mut Mark, writer: u32) -> Option<Conflict> {
         let (reader, number) = (mark[READER], mark[READER] & NUMBER);
         if number < self.launch {
             None
@@ -331,11 +336,20 @@ impl<'a> Toucher<'a> {
             let is_before = reader & BLOCKS == 0 && self.is_of_block(number) && number < self.span;
             (!is_before).then_some(Conflict::Unsure)
         } else if self.is_own(number) {
-            mark[READER] = 0;
-            Some(Conflict::Unsure)
+            None
         } else {
-            self.against_reader(reader)
+            let met = self.against_reader(reader);
+            if self.has_gone_on(reader, writer) {
+                mark[READER] = 0;
+            }
+            met
         }
+    }
+
+    /// Whether the one wave that has read a place, which is not ordered before this touch, was the last to change it, with an atomic behind its read. A
+    /// plain store has that atomic to meet; whether the read is explained by it is to be found out.
+    fn has_gone_on(self, reader: u32, writer: u32) -> bool {
+        writer & ATOMIC != 0 && reader == writer & NUMBER && self.is_unordered(reader)
     }
 
     /// Notes in the list of a place who touched it with atomics that do not come before this one; the flag that says that there are some.
