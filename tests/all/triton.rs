@@ -406,7 +406,7 @@ fn what_is_verified_is_of_one_kind_with_its_own_flags() {
         (
             "notes.txt",
             2,
-            "notes.txt: found neither a folder nor a known extension, expected .json, .yaml, .csv, fdb.txt or a cache of Triton's",
+            "notes.txt: found neither a folder nor a known extension, expected .json, .yaml, .csv, fdb.txt, db.txt, .db or a cache of Triton's",
         ),
         ("a.yaml", 1, "a.yaml: 1x2x3 TT: found no config, expected one for each size"),
         ("a.yaml --dtype_b int8", 2, "-dtype_a and -dtype_b: expected both fp16"),
