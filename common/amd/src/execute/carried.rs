@@ -11,7 +11,7 @@ use crate::order::{Reach, Touch};
 use crate::pending::LdsTouch;
 use crate::races::Carried;
 use crate::shadow::{Conflict, How, Toucher};
-use crate::verdict::LDS;
+use crate::verdict::{Access, Fault, LDS, Other, Raised, Step};
 use crate::wave::Wave;
 
 impl Block<'_> {
@@ -50,18 +50,21 @@ impl Block<'_> {
 
     /// What a wave has not waited for in LDS is not ordered by the barrier: it reaches into what comes behind it. So do its stores, where
     /// the waves of a block are on two units with caches of their own, and what it did after it had signaled.
-    pub(super) fn carry_over(&mut self, wave: &Wave) {
+    ///
+    /// # Errors
+    /// Too many places are to be looked at once more: that is a race as far as anybody can tell.
+    pub(super) fn carry_over(&mut self, wave: &Wave) -> Step {
         let clock = Rc::clone(&wave.order.clock);
         let by = [self.toucher(wave, &clock), self.lds_toucher(wave, &clock)];
         for (places, bytes) in wave.order.stores() {
-            places.iter().for_each(|address| self.carry((*address, *bytes, Touch::Write, 0), wave.number, by));
+            places.iter().try_for_each(|address| self.carry((*address, *bytes, Touch::Write, 0), wave.number, by))?;
         }
-        wave.pending.lds_touches().flat_map(of_lds).for_each(|touch| self.carry(touch, wave.number, by));
-        wave.order.early.iter().for_each(|touch| self.carry(*touch, wave.number, by));
+        wave.pending.lds_touches().flat_map(of_lds).try_for_each(|touch| self.carry(touch, wave.number, by))?;
+        wave.order.early.iter().try_for_each(|touch| self.carry(*touch, wave.number, by))
     }
 
     /// A conflict is another wave's, which has seen it or will; a read is there for those who write later all the same.
-    fn carry(&mut self, (key, bytes, touch, number): Reach, wave: u32, by: [Toucher<'_>; 2]) {
+    fn carry(&mut self, (key, bytes, touch, number): Reach, wave: u32, by: [Toucher<'_>; 2]) -> Step {
         let how = if touch == Touch::Atomic { How::Atomic } else { How::Plain };
         let by = by.map(|by| by.touching(how))[usize::from(key & LDS != 0)];
         let writes = touch != Touch::Read;
@@ -72,17 +75,21 @@ impl Block<'_> {
             let shadow = &mut self.own.lds.shadow;
             if offset + bytes <= length { shadow.carry_over(length, offset, bytes, writes, &by) } else { None }
         };
-        if met.is_some_and(|met| met.conflict == Conflict::Unsure) {
-            let _is_noted = self.races.contend(key, bytes);
+        if met.is_some_and(|met| met.conflict == Conflict::Unsure) && !self.races.contend(key, bytes) {
+            let access = if writes { Access::Write } else { Access::Read };
+            let (place, other) = (self.place_of(key), Other::Waves);
+            let fault = Fault::Race { access, place, other, by: None, wrote: false, rounding: None };
+            return Err(Box::new(Raised { wave: Some(wave), ..Raised::of_wave(fault) }));
         }
         if writes {
-            return;
+            return Ok(());
         }
         if let Some(readers) = &mut self.races.readers {
             readers.carry((self.own.first, wave), (key, bytes), by.number);
         }
         let words = (key & !3..key + bytes as u64).step_by(4);
         self.own.carried.extend(words.map(|word| Carried { word, read: number, as_of: by.number }));
+        Ok(())
     }
 }
 

@@ -86,7 +86,7 @@ impl Block<'_> {
         self.races.readers = Some(readers);
     }
 
-    fn place_of(&self, key: u64) -> Place {
+    pub(super) fn place_of(&self, key: u64) -> Place {
         match key & LDS {
             0 => self.memory.place(key),
             _ => Place::Lds { offset: key & !LDS, size: self.own.lds.bytes.len() as u64 },

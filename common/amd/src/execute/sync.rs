@@ -222,7 +222,7 @@ impl Block<'_> {
     /// All waves have come to a barrier.
     ///
     /// # Errors
-    /// There are no numbers left.
+    /// There are no numbers left, or nothing more can be remembered.
     pub(crate) fn pass_barrier(&mut self, waves: &mut [Wave]) -> Step {
         if !self.has_round() || !self.own.left.is_empty() {
             self.move_on(waves)?;
@@ -235,7 +235,7 @@ impl Block<'_> {
         Order::meet(&mut orders);
         self.own.carried.clear();
         for wave in waves {
-            self.carry_over(wave);
+            self.carry_over(wave)?;
             (wave.order.signaled, wave.order.early) = (false, Vec::new());
         }
         self.own.carried.sort_unstable();
